@@ -16,6 +16,7 @@ from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
 from kafkalite.cluster.periodic_elections import PeriodicElections
 from kafkalite.cluster.replication import Replication
+from kafkalite.config.broker import SECRET_KEY
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
 from kafkalite.coordinator.contract import Event, UnreadableLogError
@@ -25,7 +26,6 @@ from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
-from kafkalite.metadata.delegation_tokens import SECRET_KEY
 from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
 from kafkalite.metadata.topic_names import METADATA_TOPIC

@@ -81,6 +81,9 @@ without effect."""
 
 _OTHERS_OF_SASL: Final = ("connection.failed.authentication.delay.ms", "connections.max.reauth.ms")
 
+SECRET_KEY: Final = "delegation.token.secret.key"  # noqa: S105 - the name of a setting
+"""The setting without which, or with an empty value, there are no delegation tokens."""
+
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """Value of `replica.selector.class` that lets consumers fetch from followers in their rack."""
 

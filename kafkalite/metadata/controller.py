@@ -25,7 +25,6 @@ from kafkalite.coordinator.contract import (
 )
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.brokers import no_directories
-from kafkalite.metadata.delegation_tokens import MAX_TIME_MS
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
@@ -428,6 +427,8 @@ class MetadataController:
 
     def remove_all_delegation_tokens(self, limit: int) -> bool:
         """Remove at most `limit` tokens; returns whether there may be more."""
+        from kafkalite.metadata.delegation_tokens import MAX_TIME_MS  # noqa: PLC0415 - a fast start
+
         return self._write(self._shard.remove_expired_delegation_tokens(limit, MAX_TIME_MS))
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.config.broker import SECRET_KEY
 from kafkalite.metadata.image_table import ImageTable
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.delegation_tokens import DelegationToken
-
-SECRET_KEY: Final = "delegation.token.secret.key"  # noqa: S105 - the name of a setting
-"""Without a value, or with an empty one, there are no delegation tokens."""
 
 MAX_TIME_MS: Final = (1 << 63) - 1
 """The latest time that a response can have."""

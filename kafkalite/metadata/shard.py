@@ -6,17 +6,15 @@ its type. A restart replays the log and reaches the same state.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
-from kafkalite.metadata.acls import Acls
 from kafkalite.metadata.brokers import Brokers, UsedControllerIdError, no_directories
 from kafkalite.metadata.changes import Changes
-from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
 from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
-from kafkalite.metadata.delegation_tokens import DelegationTokens, TokenRequest
 from kafkalite.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
     FIRST_WITH_HOST_RANGES,
@@ -39,36 +37,12 @@ from kafkalite.metadata.partition_creation import (
     check_added_partitions,
     plan_new_partitions,
 )
-from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
-from kafkalite.metadata.scram_credentials import ScramCredentials
 from kafkalite.metadata.topics import Topics
-from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
-from kafkalite.protocol._generated.records.broker_registration_change import (
-    BrokerRegistrationChangeRecord,
-)
 from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
-from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
-from kafkalite.protocol._generated.records.config import ConfigRecord
-from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
-from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
-from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
-from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol._generated.records.remove_access_control_entry import (
-    RemoveAccessControlEntryRecord,
-)
-from kafkalite.protocol._generated.records.remove_delegation_token import (
-    RemoveDelegationTokenRecord,
-)
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
-from kafkalite.protocol._generated.records.remove_user_scram_credential import (
-    RemoveUserScramCredentialRecord,
-)
-from kafkalite.protocol._generated.records.topic import TopicRecord
-from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol._generated.records.user_scram_credential import UserScramCredentialRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -76,19 +50,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.metadata.client_quotas import QuotaAlteration
+    from kafkalite.metadata.acls import Acls
+    from kafkalite.metadata.client_quotas import ClientQuotas, QuotaAlteration
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import Charge
+    from kafkalite.metadata.delegation_tokens import DelegationTokens, TokenRequest
     from kafkalite.metadata.features import FeatureUpdate
-    from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
+    from kafkalite.metadata.image_table import ImageTable
+    from kafkalite.metadata.producer_ids import ProducerIds
+    from kafkalite.metadata.scram_credentials import (
+        ScramCredentials,
+        ScramDeletion,
+        ScramUpsertion,
+    )
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
     from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
+    from kafkalite.protocol._generated.records.config import ConfigRecord
     from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
+    from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
+    from kafkalite.protocol._generated.records.partition import PartitionRecord
     from kafkalite.security.acls import Acl
     from kafkalite.security.delegation_tokens import DelegationToken
     from kafkalite.security.quotas import QuotaEntity
+
+
+_NO_ROWS: Mapping[Any, Any] = MappingProxyType({})
 
 
 def to_coordinator_records(
@@ -119,12 +107,8 @@ class MetadataShard:
         self.brokers = Brokers(entropy, self.changes, self.features, directories_of)
         self.topics = Topics(self.changes)
         self.configs = Configs(config, self.topics, self.features, self.changes)
-        self.producer_ids = ProducerIds(self.brokers)
-        self.scram_credentials = ScramCredentials()
+        self._config = config
         self._rules = config.release.rules
-        self.acls = Acls(entropy, requires_hosts=self._rules.requires_acl_hosts)
-        self.client_quotas = ClientQuotas(requires_finite=self._rules.requires_finite_quotas)
-        self.delegation_tokens = DelegationTokens(config, entropy)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -139,66 +123,97 @@ class MetadataShard:
         self._ends_of_transactions = (self.replay_abort_transaction, self.replay_end_transaction)
         self._replayers = self._new_replayers()
 
-    def _new_replayers(self) -> Mapping[type, Callable[[Any], object]]:
-        """Return the method for each type of record of a log that only kafkalite has written."""
-        credentials = self.scram_credentials
-        return {
-            AccessControlEntryRecord: self.acls.replay_access_control_entry,
-            BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
-            ClearElrRecord: self.topics.replay_clear_elr,
-            ClientQuotaRecord: self.client_quotas.replay_client_quota,
-            ConfigRecord: self.configs.replay_config,
-            DelegationTokenRecord: self.delegation_tokens.replay_delegation_token,
-            FeatureLevelRecord: self.features.replay_feature_level,
-            PartitionChangeRecord: self.topics.replay_partition_change,
-            PartitionRecord: self.topics.replay_partition,
-            ProducerIdsRecord: self.producer_ids.replay_producer_ids,
-            RegisterBrokerRecord: self.brokers.replay_register_broker,
-            RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
-            RemoveDelegationTokenRecord: self.delegation_tokens.replay_remove_delegation_token,
-            RemoveTopicRecord: self._replay_remove_topic,
-            RemoveUserScramCredentialRecord: credentials.replay_remove_user_scram_credential,
-            TopicRecord: self.topics.replay_topic,
-            UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
-            UserScramCredentialRecord: credentials.replay_user_scram_credential,
-        }
+    @cached_property
+    def producer_ids(self) -> ProducerIds:
+        """The ids of producers that were allocated."""
+        from kafkalite.metadata.producer_ids import ProducerIds  # noqa: PLC0415 - a fast start
 
-    def _replayers_of_kafka(self) -> Mapping[type, Callable[[Any], object]]:
-        """Return the method for each other type of record, which a log of Kafka may have.
+        return ProducerIds(self.brokers)
 
-        Those without effect say nothing about topics and clients: nodes are fenced or not by their
-        registration at the next start.
+    @cached_property
+    def scram_credentials(self) -> ScramCredentials:
+        """The credentials of users for SCRAM."""
+        from kafkalite.metadata.scram_credentials import ScramCredentials  # noqa: PLC0415 - as above
+
+        return ScramCredentials()
+
+    @cached_property
+    def acls(self) -> Acls:
+        """The ACLs."""
+        from kafkalite.metadata.acls import Acls  # noqa: PLC0415 - as above
+
+        return Acls(self._entropy, requires_hosts=self._rules.requires_acl_hosts)
+
+    @cached_property
+    def client_quotas(self) -> ClientQuotas:
+        """The quotas of users, client ids and addresses."""
+        from kafkalite.metadata.client_quotas import ClientQuotas  # noqa: PLC0415 - as above
+
+        return ClientQuotas(requires_finite=self._rules.requires_finite_quotas)
+
+    @cached_property
+    def delegation_tokens(self) -> DelegationTokens:
+        """The delegation tokens."""
+        from kafkalite.metadata.delegation_tokens import DelegationTokens  # noqa: PLC0415 - as above
+
+        return DelegationTokens(self._config, self._entropy)
+
+    def _of(self, component: str, method: str) -> Callable[[object], object]:
+        """Return a function that calls a method of a component, which may not exist yet."""
+
+        def replay(record: object) -> None:
+            getattr(getattr(self, component), method)(record)
+
+        return replay
+
+    def _new_replayers(self) -> Mapping[str, Callable[[Any], object]]:
+        """Return the function for each type of record, by its name.
+
+        Records that only Kafka writes, and that say nothing about topics and clients, have no
+        effect: nodes are fenced or not by their registration at the next start.
         """
-        from kafkalite.protocol._generated.records import (  # noqa: PLC0415 - rarely used
-            abort_transaction,
-            begin_transaction,
-            end_transaction,
-            fence_broker,
-            no_op,
-            register_controller,
-            unfence_broker,
-            unregister_controller,
-            zk_migration_state,
-        )
-
         return {
-            abort_transaction.AbortTransactionRecord: self.replay_abort_transaction,
-            begin_transaction.BeginTransactionRecord: self.replay_begin_transaction,
-            end_transaction.EndTransactionRecord: self.replay_end_transaction,
-            fence_broker.FenceBrokerRecord: _ignore,
-            no_op.NoOpRecord: _ignore,
-            register_controller.RegisterControllerRecord: _ignore,
-            unfence_broker.UnfenceBrokerRecord: _ignore,
-            unregister_controller.UnregisterControllerRecord: _ignore,
-            zk_migration_state.ZkMigrationStateRecord: _ignore,
+            "AbortTransactionRecord": self.replay_abort_transaction,
+            "AccessControlEntryRecord": self._of("acls", "replay_access_control_entry"),
+            "BeginTransactionRecord": self.replay_begin_transaction,
+            "BrokerRegistrationChangeRecord": self.brokers.replay_broker_registration_change,
+            "ClearElrRecord": self.topics.replay_clear_elr,
+            "ClientQuotaRecord": self._of("client_quotas", "replay_client_quota"),
+            "ConfigRecord": self.configs.replay_config,
+            "DelegationTokenRecord": self._of("delegation_tokens", "replay_delegation_token"),
+            "EndTransactionRecord": self.replay_end_transaction,
+            "FeatureLevelRecord": self.features.replay_feature_level,
+            "FenceBrokerRecord": _ignore,
+            "NoOpRecord": _ignore,
+            "PartitionChangeRecord": self.topics.replay_partition_change,
+            "PartitionRecord": self.topics.replay_partition,
+            "ProducerIdsRecord": self._of("producer_ids", "replay_producer_ids"),
+            "RegisterBrokerRecord": self.brokers.replay_register_broker,
+            "RegisterControllerRecord": _ignore,
+            "RemoveAccessControlEntryRecord": (
+                self._of("acls", "replay_remove_access_control_entry")
+            ),
+            "RemoveDelegationTokenRecord": (
+                self._of("delegation_tokens", "replay_remove_delegation_token")
+            ),
+            "RemoveTopicRecord": self._replay_remove_topic,
+            "RemoveUserScramCredentialRecord": (
+                self._of("scram_credentials", "replay_remove_user_scram_credential")
+            ),
+            "TopicRecord": self.topics.replay_topic,
+            "UnfenceBrokerRecord": _ignore,
+            "UnregisterBrokerRecord": self.brokers.replay_unregister_broker,
+            "UnregisterControllerRecord": _ignore,
+            "UserScramCredentialRecord": (
+                self._of("scram_credentials", "replay_user_scram_credential")
+            ),
+            "ZkMigrationStateRecord": _ignore,
         }
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
         """Apply one record of the log to the state."""
         value = record.value
-        if type(value) not in self._replayers:
-            self._replayers = {**self._replayers, **self._replayers_of_kafka()}
-        replay = self._replayers[type(value)]
+        replay = self._replayers[type(value).__name__]
         if self._transaction is None or replay in self._ends_of_transactions:
             replay(value)
         else:
@@ -217,7 +232,7 @@ class MetadataShard:
         del record
         records, self._transaction = self._transaction or (), None
         for each in records:
-            self._replayers[type(each)](each)
+            self._replayers[type(each).__name__](each)
 
     def replay_abort_transaction(self, record: AbortTransactionRecord) -> None:
         """Drop the records of the transaction."""
@@ -642,10 +657,10 @@ class MetadataShard:
             configs=self.configs.images(),
             features=self.features.levels,
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
-            scram_credentials=self.scram_credentials.table.image(),
-            acls=self.acls.table.image(),
-            client_quotas=self.client_quotas.table.image(),
-            delegation_tokens=self.delegation_tokens.table.image(),
+            scram_credentials=self._image_of("scram_credentials"),
+            acls=self._image_of("acls"),
+            client_quotas=self._image_of("client_quotas"),
+            delegation_tokens=self._image_of("delegation_tokens"),
         )
         delta = MetadataDelta(
             created=created,
@@ -657,6 +672,13 @@ class MetadataShard:
         )
         changes.clear()
         return image, delta
+
+    def _image_of(self, component: str) -> Mapping[Any, Any]:
+        """Return the rows of a component; one that has not been used has none."""
+        if component not in vars(self):
+            return _NO_ROWS
+        table: ImageTable[Any, Any] = getattr(self, component).table
+        return table.image()
 
 
 def _elections(records: Sequence[PartitionChangeRecord], limit: int) -> CoordinatorResult[bool]:

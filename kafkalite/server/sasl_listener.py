@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.config.broker import SECRET_KEY
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.sasl_classes import CALLBACK_HANDLERS, SIGNED_TOKEN_HANDLERS
-from kafkalite.metadata.delegation_tokens import SECRET_KEY
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.delegation_tokens import token_credential
 from kafkalite.security.listener_security import ProposedValues

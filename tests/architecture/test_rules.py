@@ -39,7 +39,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-MOST_MODULES_OF_A_START = 215
+MOST_MODULES_OF_A_START = 208
 """Maximum number of modules of the package that a start loads."""
 
 

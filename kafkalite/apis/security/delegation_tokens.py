@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.config.broker import SECRET_KEY
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.refusals import report_refusal_of_client
-from kafkalite.metadata.delegation_tokens import SECRET_KEY, TokenRequest
+from kafkalite.metadata.delegation_tokens import TokenRequest
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, pause
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
