@@ -60,7 +60,9 @@ def test_specs_are_those_of_importlib(
 def test_a_module_runs_and_can_be_reloaded(
     finder: CompiledModuleFinder, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path[:-1], finder, *sys.meta_path[-1:]])
+    finders = [*sys.meta_path]
+    finders.insert(finders.index(PathFinder), finder)
+    monkeypatch.setattr(sys, "meta_path", finders)
     monkeypatch.syspath_prepend(str(directory.parent))
     source = directory / "module.py"
     try:
