@@ -413,6 +413,7 @@ def test_catalogue_imports_no_heavy_modules() -> None:
     )
     assert loaded.stdout.split() == [
         "kafkalite.ports",
+        "kafkalite.ports.int_enums",
         "kafkalite.ports.named_tuples",
         "kafkalite.protocol.acl_operations",
         "kafkalite.protocol.api_keys",
