@@ -95,6 +95,10 @@ async def state_text_of(
 
     features = await cluster_features(client)
     topics = [each for each in await list_topics(client) if not each.is_internal]
+    if masks:
+        from kafkalite.cli.masks import check_topics  # noqa: PLC0415 - imported if needed
+
+        check_topics(masks, [each.name for each in topics])
     users = await list_scram_users(client, features)
     state = State(
         brokers=len((await client.metadata()).brokers),

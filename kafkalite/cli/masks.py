@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _FORM: Final = "[TOPIC:]FIELD=drop, [TOPIC:]FIELD=fixed:TEXT or [TOPIC:]FIELD=hash:SEED"
 _HASH_DIGITS: Final = 32
+_MAX_LISTED_TOPICS: Final = 10
 _DROPPED: Final = object()
 """The value of a field that is removed."""
 
@@ -76,6 +77,20 @@ def parse_mask(text: str) -> Mask:
     if action == "hash" and not argument:
         raise MaskError(f"--mask {text[:80]!r} needs a seed: write hash:SEED")
     return Mask(text, topic or "*", part, tuple(path), action, argument)
+
+
+def check_topics(masks: Sequence[Mask], topics: Sequence[str]) -> None:
+    """Raise MaskError for a rule that names a topic that does not exist.
+
+    The records that a misspelled name means would be printed unmasked.
+    """
+    for mask in masks:
+        if not any(fnmatchcase(topic, mask.topic) for topic in topics) and mask.topic != "*":
+            known = ", ".join(sorted(topics)[:_MAX_LISTED_TOPICS]) or "none"
+            raise MaskError(
+                f"--mask {mask.text[:80]!r}: there is no topic {mask.topic[:80]!r}; the topics are "
+                f"{known}"
+            )
 
 
 def masked(record: ConsumerRecord, masks: Sequence[Mask]) -> ConsumerRecord:

@@ -107,6 +107,8 @@ def test_records_are_masked(shell: Shell) -> None:
         (("--mask", "key"), "--mask 'key' must be [TOPIC:]FIELD=drop"),
         (("--records", "-1"), "--records must be at least 0, not -1"),
         (("--records", "9", "--mask", "key.a=drop"), "the key of orders-"),
+        (("--mask", "oders:key=drop"), "there is no topic 'oders'; the topics are orders"),
+        (("--mask", "oders*:key=drop"), "there is no topic 'oders*'"),
     ],
 )
 def test_invalid_arguments_are_one_line(
