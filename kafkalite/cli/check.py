@@ -1,7 +1,7 @@
 """`kafkalite check`: print what became of the records in captures.
 
 The exit status is 0 without a violation, 1 with one, and 2 for invalid arguments, such as a file
-that is not a capture.
+that is not a capture, or captures without requests.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def run(arguments: Namespace) -> None:
         ids = ", ".join(sorted(history.cluster_ids))
         exit_with_error(USAGE_STATUS, f"the captures are of several clusters ({ids}): check each")
     result = check(history)
+    if not result.requests:
+        exit_with_error(USAGE_STATUS, f"no requests in {', '.join(arguments.paths)}")
     if arguments.json:
         print_output(json.dumps(result.as_json()) + "\n")
     else:

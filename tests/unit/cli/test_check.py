@@ -57,3 +57,10 @@ def test_a_file_that_is_no_capture_is_refused(
     (tmp_path / "x.pcap").write_bytes(b"not a capture")
     assert run(str(tmp_path / name)) == 2
     assert text in capsys.readouterr().err
+
+
+def test_captures_without_requests_do_not_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(str(tmp_path)) == 2
+    assert capsys.readouterr().err == f"kafkalite: no requests in {tmp_path}\n"
