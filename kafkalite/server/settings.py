@@ -309,7 +309,8 @@ class Settings(NamedTuple):
     def named_log_directories(self) -> Sequence[str]:
         """The log directories without files: all but the first one, which has all data."""
         is_first_used = not self.is_in_memory and self.data_directory is None
-        return self._log_directories[1:] if is_first_used else ()
+        names = self._log_directories if is_first_used else ()
+        return [each for each in names[1:] if each != names[0]]
 
     @property
     def _log_directories(self) -> Sequence[str]:

@@ -203,8 +203,9 @@ def test_the_data_directory_is_the_option_or_log_dirs() -> None:
     two = {"log.dirs": "/a, /b"}
     assert Settings(config=two).log_directory == "/a"
     assert Settings(config=two).named_log_directories == ["/b"]
+    assert Settings(config={"log.dirs": "/a,/a"}).named_log_directories == []
     assert Settings(data_directory="/own", config=two).log_directory == "/own"
-    assert Settings(data_directory="/own", config=two).named_log_directories == ()
+    assert Settings(data_directory="/own", config=two).named_log_directories == []
 
 
 def test_topics_are_parsed() -> None:
