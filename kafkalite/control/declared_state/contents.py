@@ -89,7 +89,7 @@ class ContentReader:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise MisplacedError(at, f"no JSON: {error}") from error
+            raise MisplacedError(at, f"not JSON: {error}") from error
         return record_at(at, value)
 
     def _content(self, path: ValuePath, record: StateRecord) -> Content:

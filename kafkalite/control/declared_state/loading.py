@@ -121,8 +121,9 @@ class Load:
         self, path: Path, topic: str, index: str | int, counts: Mapping[str, int]
     ) -> None:
         if topic not in counts:
-            known = ", ".join(list(counts)[:5]) or "none"
-            raise self._source.error(path, f"there is no topic {topic!r}; the topics are {known}")
+            known = ", ".join(list(counts)[:5])
+            others = f"the topics are {known}" if known else "the state has no topics"
+            raise self._source.error(path, f"there is no topic {topic!r}; {others}")
         text = f"{index}"
         if not (text.isascii() and text.isdigit() and int(text[:10]) < counts[topic]):
             raise self._source.error(

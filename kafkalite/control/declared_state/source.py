@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -149,10 +150,30 @@ def state_of_mapping(mapping: Mapping[str, object]) -> LocatedState:
     if not hasattr(mapping, "items"):
         raise StateError(f"state must be the path of a file or a mapping, not {quote(mapping)}")
     try:
-        value = json.loads(json.dumps(dict(mapping)))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StateError(f"state: {error}") from error
+        value = _json_value((), mapping)
+    except MisplacedError as error:
+        raise StateError(_where_in_mapping(error.path, str(error))) from error
+    except RecursionError as error:
+        raise StateError("state: a value must not contain itself") from error
     return _located(value, ".", _where_in_mapping)
+
+
+def _json_value(path: ValuePath, value: object) -> object:
+    """Return a value of Python as the JSON of a file has it; raises MisplacedError."""
+    if hasattr(value, "items"):
+        return {f"{name}": _json_value((*path, f"{name}"), each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value((*path, index), each) for index, each in enumerate(value)]
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise MisplacedError(path, f"{value} needs a time zone, such as datetime.UTC")
+        return value.isoformat()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    hint = ": use the fields _hex or _base64 for bytes" if isinstance(value, bytes) else ""
+    raise MisplacedError(
+        path, f"a value must be text, a number, a list, a mapping or None, not {value!r:.80}{hint}"
+    )
 
 
 def _located(value: object, directory: str, where: Where) -> LocatedState:
@@ -178,7 +199,8 @@ def _where_in(source: str, parse: Callable[[], PositionedYaml]) -> Where:
 
     def where(path: ValuePath, text: str) -> str:
         try:
-            return str(_node_at(parse(), path).error(_without_lines(path, text)))
+            node = _node_at(parse(), path)
+            return str(node.error(_without_lines(node, path, text)))
         except YamlError:
             return f"{source}: {_path_text(path)}{text}"
 
@@ -199,10 +221,10 @@ def _node_at(document: PositionedYaml, path: ValuePath) -> PositionedYaml:
     return found
 
 
-def _without_lines(path: ValuePath, text: str) -> str:
+def _without_lines(node: PositionedYaml, path: ValuePath, text: str) -> str:
     """Return a text that names the line of a file with records, if the path has one."""
     if "records_file" in path[:-1]:
-        return f"line {path[-1]} of the file: {text}"
+        return f"line {path[-1]} of {quote(node.value)}: {text}"
     return text
 
 

@@ -70,7 +70,7 @@ def test_a_file_has_more_records(tmp_path: Path) -> None:
         ({"records": [{"value_json": float("nan")}]}, ("records", 0), "value_json cannot be writt"),
         ({"records_file": "no"}, (), "records_file: cannot read"),
         ({"records_file": "lines"}, ("records_file", 2), "value must be text, not 1"),
-        ({"records_file": "half"}, ("records_file", 1), "no JSON: "),
+        ({"records_file": "half"}, ("records_file", 1), "not JSON: "),
         (
             {"records": [{"headers": [{"key": "a", "value": "", "value_hex": ""}]}]},
             ("records", 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_state_adds_nodes() -> None:
         ("a: [", "s.yaml:1:5: "),
         ("brokers: 1\nbrokers: 1", "s.yaml:2:1: 'brokers' is given twice"),
         ("- 1", "s.yaml:1:1: a state must be an object"),
-        ("topics: {a: {records_file: lines}}", "s.yaml:1:28: line 1 of the file: no JSON"),
+        ("topics: {a: {records_file: lines}}", "s.yaml:1:28: line 1 of 'lines': not JSON"),
     ],
 )
 def test_an_error_has_line_and_column(tmp_path: Path, text: str, expected: str) -> None:
@@ -107,7 +108,18 @@ def test_json_has_characters_of_any_plane() -> None:
     ("mapping", "expected"),
     [
         ({"topics": {"a": {"records": [{"value": 1}]}}}, "state: topics.a.records[0]: value must"),
-        ({"topics": {"a": {"records": [{"value": b""}]}}}, "state: Object of type bytes is not"),
+        (
+            {"topics": {"a": {"records": [{"value": b"\0"}]}}},
+            (
+                "state: topics.a.records[0].value: a value must be text, a number, a list, a "
+                "mapping or None, not b'\\x00': use the fields _hex or _base64 for bytes"
+            ),
+        ),
+        ({"brokers": {3}}, "state: brokers: a value must be text, a number, a list, a mapping"),
+        (
+            {"topics": {"a": {"records": [{"timestamp": datetime(2026, 3, 1)}]}}},  # noqa: DTZ001
+            "state: topics.a.records[0].timestamp: 2026-03-01 00:00:00 needs a time zone",
+        ),
         ([], "state must be the path of a file or a mapping, not []"),
     ],
 )
@@ -115,6 +127,19 @@ def test_an_error_in_a_mapping_has_a_path(mapping: object, expected: str) -> Non
     with pytest.raises(StateError) as raised:
         state_of_mapping(mapping)  # type: ignore[arg-type]  # a mistake
     assert str(raised.value).startswith(expected)
+
+
+def test_a_mapping_may_have_times_and_tuples() -> None:
+    record = {"value": "a", "timestamp": datetime(2026, 3, 1, tzinfo=UTC)}
+    (content,) = state_of_mapping({"topics": {"a": {"records": (record,)}}}).contents["a"]
+    assert content.timestamp_ms == 1_772_323_200_000
+
+
+def test_a_mapping_that_contains_itself_is_refused() -> None:
+    mapping: dict[str, object] = {}
+    mapping["topics"] = mapping
+    with pytest.raises(StateError, match="a value must not contain itself"):
+        state_of_mapping(mapping)
 
 
 def test_a_file_that_cannot_be_read_is_named(
