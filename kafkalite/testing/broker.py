@@ -556,6 +556,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
         Kafka with this state gives. Requests that wait are answered first, as at a stop. Raises
         ValueError for a snapshot of another cluster, and if the data of this broker is on disk.
         """
+        _check_snapshot(snapshot)
         broker = self._running_broker()
         self._run_on_loop(broker.restore(snapshot, disconnects=disconnect))
 
@@ -574,6 +575,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
         """
         if snapshot is not None and at is not None:
             raise TypeError("fork takes a snapshot or a point, not both")
+        if snapshot is not None:
+            _check_snapshot(snapshot)
         parent = self._running_broker()
 
         async def begin() -> Broker:
@@ -597,6 +600,10 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
         clusters. Raises ValueError for an invalid name or limit, and for a snapshot or a limit if
         the cluster runs.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a cluster must be text, not {name!r:.80}")
+        if snapshot is not None:
+            _check_snapshot(snapshot)
         limit = None if memory_limit is None else parse_memory_size(memory_limit)
         parent = self._running_broker()
 
@@ -996,6 +1003,15 @@ def _checked_choice(name: str, choices: Sequence[str], value: str | None) -> str
     if value not in (None, *choices):
         raise ValueError(f"{name} {value!r} is not one of {', '.join(choices)}")
     return value
+
+
+def _check_snapshot(snapshot: object) -> None:
+    from kafkalite.server.snapshot import Snapshot  # noqa: PLC0415 - rarely used
+
+    if not isinstance(snapshot, Snapshot):
+        raise TypeError(
+            f"{snapshot!r:.80} is not a Snapshot: Broker.load_snapshot(path) reads the file of one"
+        )
 
 
 def _storage_settings(

@@ -181,6 +181,16 @@ def test_a_fork_and_its_source_do_not_see_each_others_work() -> None:
         assert [each.value for each in broker.records("orders")] == [b"a", b"b"]
 
 
+def test_a_path_is_not_a_snapshot() -> None:
+    reason = r"'s\.zip' is not a Snapshot: Broker.load_snapshot\(path\) reads"
+    with Broker(storage="memory") as broker:
+        for refuse in (broker.restore, broker.fork, lambda path: broker.cluster("a", path)):
+            with pytest.raises(TypeError, match=reason):
+                refuse("s.zip")  # type: ignore[arg-type]  # a mistake
+        with pytest.raises(TypeError, match="the name of a cluster must be text, not 3"):
+            broker.cluster(3)  # type: ignore[arg-type]  # a mistake
+
+
 def test_forks_end_with_their_source() -> None:
     with Broker(topics={"orders": 1}, storage="memory", clock="manual", seed=3) as broker:
         snapshot = broker.snapshot()
