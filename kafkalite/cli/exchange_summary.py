@@ -151,11 +151,11 @@ class ExchangeSummary:
         rows: list[list[Cell | Coloured]] = [
             [
                 name, len(row.clients), row.requests, _errors(row.errors), len(row.generations),
-                Coloured("storm", "red") if _has_storm(row) else None,
+                Coloured("yes", "red") if _has_storm(row) else None,
             ]
             for name, row in sorted(self._groups.items(), key=lambda each: -each[1].requests)
         ]  # fmt: skip
-        header = ("GROUP", "CLIENTS", "REQUESTS", "ERRORS", "REBALANCES", "")
+        header = ("GROUP", "CLIENTS", "REQUESTS", "ERRORS", "REBALANCES", "STORM")
         yield from _table("groups", header, rows)
 
     def _error_lines(self) -> Iterator[str]:

@@ -119,7 +119,7 @@ def test_many_rebalances_within_a_minute_are_a_storm() -> None:
     calm = lines_of(joined(number, at_s=20 * number) for number in range(8))
     storm = lines_of(joined(number, at_s=5 * number) for number in range(8))
     assert row_of(calm, "shop")[4:] == ["8", "-"]
-    assert row_of(storm, "shop")[4:] == ["8", "storm"]
+    assert row_of(storm, "shop")[4:] == ["8", "yes"]
 
 
 def test_a_transactional_id_is_no_group() -> None:
