@@ -346,7 +346,7 @@ def _check_replaced(files: Files, path: str) -> None:
         return
     try:
         if file.pread(len(_LOCAL_FILE), 0) != _LOCAL_FILE:
-            raise SnapshotError(f"{path} has another file, which is no snapshot: use another name")
+            raise SnapshotError(f"{path} is not a snapshot, and is not replaced: use another name")
     finally:
         file.close()
 

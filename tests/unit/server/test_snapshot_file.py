@@ -95,7 +95,7 @@ def test_a_crash_leaves_the_old_or_the_new_file(source: Broker) -> None:
 def test_another_file_is_not_replaced(source: Broker, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes")
-    with pytest.raises(SnapshotError, match=r"notes\.txt has another file, which is no snapshot"):
+    with pytest.raises(SnapshotError, match=r"notes\.txt is not a snapshot, and is not replaced"):
         source.snapshot().save(path)
     assert path.read_text() == "notes"
     with pytest.raises(SnapshotError, match="cannot write the snapshot: No such file or directory"):
