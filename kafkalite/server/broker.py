@@ -118,6 +118,7 @@ class Broker:
         self._entropy: Entropy = _entropy_of(settings.seed) if entropy is None else entropy
         self._files = files
         self._snapshot = snapshot
+        self._snapshot_topics = {} if snapshot is None else snapshot.settings.topics
         self._recorder = recorder
         self._prepare = prepare
         self._executor = executor
@@ -134,10 +135,7 @@ class Broker:
         self.scenario: object = None
         """The scenario with which the broker was started, if any; see `control.scenario`."""
         self.initial_image: MetadataImage | None = None
-        """The metadata after the last start, with the topics and users of the settings.
-
-        It does not have the declared state, which a reset creates again.
-        """
+        """The metadata after the last start, without the declared state, which a reset loads."""
         self.state_lock = asyncio.Lock()
         """Held by resets and restores: each of them takes several turns of the event loop."""
 
@@ -285,7 +283,7 @@ class Broker:
             snapshot.random_state(self._entropy),
             _running(self._gateways).faults_state(),
             self.nodes.links_state(),
-            self._settings,
+            self._settings._replace(topics=self.initial_topics),
         )
 
     @property
@@ -488,8 +486,11 @@ class Broker:
 
     @property
     def initial_topics(self) -> Mapping[str, int]:
-        """The topics that the start creates, with their numbers of partitions."""
-        return _running(self._assembly).settings.topics
+        """The topics to which a reset leads, with their numbers of partitions.
+
+        They are those of the settings, and of the broker that made the snapshot.
+        """
+        return {**self._snapshot_topics, **_running(self._assembly).settings.topics}
 
     def populate(self) -> None:
         """Create the topics and users of the settings that a snapshot does not have.

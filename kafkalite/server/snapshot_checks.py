@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.typed_json import number_of, quote
-from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.metadata.topic_names import METADATA_TOPIC, invalid_name_reason
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.settings import Settings, shareable_config
 from kafkalite.storage.producer_snapshot import decode_snapshot
@@ -52,6 +52,9 @@ def settings_of(saved: SavedSettings) -> Settings:
             raise ManifestError(f"node_config must have different node ids, not {text!r}")
         _check_config(f"node_config.{node_id}", config)
         node_config[node_id] = config
+    for name in saved.topics:
+        if reason := invalid_name_reason(name):
+            raise ManifestError(f"topics: {reason}")
     settings = Settings(
         brokers=saved.brokers,
         config=saved.config,
@@ -62,6 +65,7 @@ def settings_of(saved: SavedSettings) -> Settings:
         controller_id=saved.controller_id,
         keeps_history=saved.keeps_history,
         pace=saved.pace,
+        topics=saved.topics,
         is_in_memory=True,
     )
     settings.check_node_config()

@@ -120,6 +120,10 @@ class SavedSettings:
     ]
     keeps_history: Annotated[bool, About("whether internal topics are not compacted")]
     pace: Annotated[str | None, About("pace of a real Kafka", choices=PACE.choices)]
+    topics: Annotated[
+        dict[str, int],
+        About("topics that a reset creates, with their numbers of partitions", minimum=1),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +446,7 @@ def _saved_settings(settings: Settings) -> SavedSettings:
         controller_id=settings.controller_id,
         keeps_history=settings.keeps_history,
         pace=settings.pace,
+        topics=dict(settings.topics),
     )
 
 

@@ -206,6 +206,22 @@ def test_a_broker_begins_with_a_snapshot(tmp_path: Path) -> None:
                 broker.produce("orders", "pears")
 
 
+def test_a_reset_leads_to_the_topics_of_the_broker_that_made_the_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    with Broker(storage="memory", topics={"orders": 2}) as broker:
+        broker.create_topic("later")
+        snapshot = broker.snapshot()
+    with Broker(snapshot=snapshot, topics={"more": 1}) as second:
+        second.produce("orders", "a")
+        second.snapshot().save(path)
+    with Broker(snapshot=path) as third:
+        assert third.topics() == ["later", "more", "orders"]
+        third.reset()
+        assert third.topics() == ["more", "orders"]
+        assert len(third.topic("orders").partitions) == 2
+        assert third.records("orders") == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

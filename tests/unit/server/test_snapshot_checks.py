@@ -92,6 +92,8 @@ FORMER = {
          "settings: --node-config has node 7, but the nodes are 1, 2"),
         (["settings", "node_config"], {"2": {"ssl.key.password": "x"}},
          "settings: node_config.2 has 'ssl.key.password': a snapshot has no secrets"),
+        (["settings", "topics"], {"a b": 1},
+         "settings: topics: Topic name is invalid: 'a b' contains"),
         (["settings", "seed"], -1, "settings.seed must be a whole number from 0 to "),
         (["stopped_nodes", 0, "node_id"], 9,
          "stopped_nodes[0].node_id: there is no node 9; the nodes are 1, 2"),
