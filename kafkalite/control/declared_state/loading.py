@@ -116,6 +116,9 @@ class Load:
                     for index in by_index:
                         path = ("groups", group_id, field, name, index)
                         self._check_index(path, name, index, counts)
+                        if index not in group.offsets.get(name, {}):
+                            text = f"partition {index} of {name!r} has metadata, but no offset"
+                            raise self._source.error(path, text)
 
     def _check_index(
         self, path: Path, topic: str, index: str | int, counts: Mapping[str, int]

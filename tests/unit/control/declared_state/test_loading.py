@@ -194,6 +194,10 @@ TOPIC = STATE["topics"]["orders"]
             "groups.shop.offsets.orders.x: topic 'orders' has the partitions 0 to 2, but not x",
         ),
         (
+            {"groups": {"g": {"metadata": {"orders": {"1": "m"}}}}},
+            "groups.g.metadata.orders.1: partition 1 of 'orders' has metadata, but no offset",
+        ),
+        (
             {
                 "groups": {
                     "g": {
