@@ -104,7 +104,8 @@ class GroupOffset:
     def __repr__(self) -> str:
         """Return the offset in its partition with the lag."""
         lag = "" if self.lag is None else f" lag {self.lag}"
-        return f"<{self.topic}-{self.partition} at {self.offset} of {self.end_offset}{lag}>"
+        end = "" if self.end_offset is None else f" of {self.end_offset}"
+        return f"<{self.topic}-{self.partition} at {self.offset}{end}{lag}>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

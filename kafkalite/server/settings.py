@@ -145,7 +145,7 @@ class Settings(NamedTuple):
                 known = ", ".join(map(str, node_ids[:_MAX_LISTED_NODES]))
                 more = ", …" if len(node_ids) > _MAX_LISTED_NODES else ""
                 raise SettingsError(
-                    f"--node-config has node {node_id}, but the nodes are {known}{more}"
+                    f"--node-config has node {node_id!r}, but the nodes are {known}{more}"
                 )
 
     def check_controller_id(self) -> None:

@@ -213,8 +213,8 @@ def start_settings(given: Settings, snapshot: Snapshot) -> Settings:
     """
     if given.data_directory is not None:
         raise SettingsError(
-            "the data of a broker that begins with a snapshot is in memory: use --snapshot or "
-            "--data-dir"
+            "the data of a broker that begins with a snapshot is in memory: use either --snapshot "
+            "or --data-dir"
         )
     if given.state is not None:
         raise SettingsError("a broker begins with a snapshot or a state: use --snapshot or --state")

@@ -41,7 +41,7 @@ class SnapshotStatus:
 
     id: Annotated[str, About("Id of the snapshot.")]
     created_ms: Annotated[
-        int, About("When it was made, in milliseconds since the Unix epoch by the broker's clock.")
+        int, About("When it was made or loaded, in milliseconds since the Unix epoch by the clock.")
     ]
     topics: Annotated[int, About("Number of topics, without internal ones.")]
 
