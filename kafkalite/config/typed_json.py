@@ -275,7 +275,7 @@ def _is_valid(kind: Any, about: About, value: Any) -> bool:  # noqa: ANN401 - an
         return isinstance(value, str) and (
             (not about.choices or value in about.choices)
             and (about.max_length is None or len(value) <= about.max_length)
-            and (value.isascii() or _is_unicode(value))
+            and (value.isascii() or is_unicode(value))
         )
     if kind is bool:
         return isinstance(value, bool)
@@ -331,7 +331,7 @@ def _valid_texts(about: About) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Return whether a text has no lone surrogates, which JSON allows but requests do not."""
     try:
         text.encode()

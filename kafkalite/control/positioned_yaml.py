@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 1024 * 1024
+_MAX_NUMBER_BITS: Final = 1023
+"""Bits up to which a whole number can be a floating point number; others are texts."""
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
@@ -64,7 +66,10 @@ class PositionedYaml:
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - any JSON value
-        """The value as JSON has it; raises YamlError for a key that is given twice."""
+        """The value as JSON has it.
+
+        Raises YamlError for a key that is given twice, and for a value that JSON does not have.
+        """
         node = self.node
         if isinstance(node, yaml.MappingNode):
             found: dict[str, Any] = {}
@@ -75,7 +80,25 @@ class PositionedYaml:
             return found
         if isinstance(node, yaml.SequenceNode):
             return [each.value for each in self.elements]
-        return _scalar(node)
+        return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> object:
+        loader = _Loader("")
+        try:
+            found = loader.construct_object(node)
+        except (ValueError, yaml.YAMLError):
+            return node.value
+        finally:
+            loader.dispose()
+        if isinstance(found, int) and found.bit_length() > _MAX_NUMBER_BITS:
+            return node.value
+        if found is not None and not isinstance(found, str | int | float):
+            raise YamlError(
+                self.source,
+                node.start_mark,
+                f"the tag {node.tag!r} is not supported: JSON lacks it",
+            )
+        return found
 
     @property
     def elements(self) -> list[PositionedYaml]:
@@ -121,13 +144,3 @@ class PositionedYaml:
             if not isinstance(key, yaml.ScalarNode):
                 raise YamlError(self.source, key.start_mark, "a key must be a text")
             yield key, each
-
-
-def _scalar(node: yaml.Node) -> object:
-    loader = _Loader("")
-    try:
-        return loader.construct_object(node)
-    except (ValueError, yaml.YAMLError):
-        return node.value
-    finally:
-        loader.dispose()

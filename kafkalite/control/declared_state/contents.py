@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import stat
 from base64 import b64decode
 from binascii import Error as Base64Error
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.config.typed_json import JsonError, quote
+from kafkalite.control.declared_state.json_values import check_json, unique_members
 from kafkalite.control.declared_state.shape import (
     FORMS,
     NO_JSON,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.record_format import Headers
 
 MAX_FILE_BYTES: Final = 1024**3
+"""The size of all files of a state together."""
 
 
 class Content(NamedTuple):
@@ -87,9 +90,10 @@ class ContentReader:
     @staticmethod
     def _record_of_line(at: ValuePath, line: bytes) -> StateRecord:
         try:
-            value = json.loads(line)
+            value = json.loads(line, object_pairs_hook=unique_members)
         except (ValueError, RecursionError) as error:
             raise MisplacedError(at, f"not JSON: {error}") from error
+        check_json(at, value)
         return record_at(at, value)
 
     def _content(self, path: ValuePath, record: StateRecord) -> Content:
@@ -123,14 +127,23 @@ class ContentReader:
         if name in self.files:
             return self.files[name]
         path = self._directory / name
+        pending_bytes = MAX_FILE_BYTES - sum(map(len, self.files.values()))
         try:
+            # To open a pipe could take forever.
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise JsonError(f"{field}: {str(path)!r} is not a regular file")
             with path.open("rb") as file:
-                content = file.read(MAX_FILE_BYTES + 1)
+                content = file.read(pending_bytes + 1)
         except (OSError, ValueError) as error:
+            if isinstance(error, JsonError):
+                raise
             reason = getattr(error, "strerror", None) or str(error)
             raise JsonError(f"{field}: cannot read {str(path)!r}: {reason}") from error
-        if len(content) > MAX_FILE_BYTES:
-            raise JsonError(f"{field}: {str(path)!r} has more than {MAX_FILE_BYTES} bytes")
+        if len(content) > pending_bytes:
+            raise JsonError(
+                f"{field}: the files of a state have at most {MAX_FILE_BYTES} bytes together, and "
+                f"{str(path)!r} exceeds this"
+            )
         self.files[name] = content
         return content
 

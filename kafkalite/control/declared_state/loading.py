@@ -52,6 +52,7 @@ _BY_DEFAULT: Final = -1
 _TOPICS_PER_REQUEST: Final = 100
 _RECORDS_PER_BATCH: Final = 500
 _NO_LIMIT_MS: Final = 2**63 - 1
+_MAX_OFFSET: Final = 2**63 - 1
 _BYTES_PER_BATCH: Final = 256 * 1024
 _RECORD_OVERHEAD: Final = 64
 _ENTRIES_PER_REQUEST: Final = 500
@@ -203,6 +204,9 @@ class Load:
         first = run[0]
         if first.offset is not None:
             self._skip(partition, first.offset, first.path, "offset")
+        if partition.end_offset + len(run) > _MAX_OFFSET:
+            text = f"{partition.name} ends at {partition.end_offset}: there is no larger offset"
+            raise self._source.error(run[-1].path, text)
         batch = BatchView(build_batch([self._record(each) for each in run]))
         now_ms = self._record(first).timestamp if _is_appended(partition) else self._now_ms
         try:

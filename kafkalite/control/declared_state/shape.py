@@ -39,6 +39,8 @@ FORMS: Final = ("", "_json", "_hex", "_base64", "_file")
 """The ends of the names of fields with a key or a value."""
 
 _MAX_OFFSET: Final = 2**63 - 1
+_MAX_RECORD_OFFSET: Final = _MAX_OFFSET - 1
+"""The offset of a record: the next one must be valid, too."""
 _MAX_PARTITIONS: Final = 10_000
 _OPERATIONS: Final = tuple(OPERATION_NAMES.values())
 _PATTERNS: Final = (PatternType.LITERAL.name, PatternType.PREFIXED.name)
@@ -108,7 +110,7 @@ class StateRecord:
     ] = None
     offset: Annotated[
         int | None,
-        About("offset; by default the next one", minimum=0, maximum=_MAX_OFFSET),
+        About("offset; by default the next one", minimum=0, maximum=_MAX_RECORD_OFFSET),
     ] = None
     timestamp: Annotated[
         object,
@@ -199,6 +201,13 @@ class StateGroup:
         dict[str, dict[str, str]],
         About("texts that were committed with the offsets, by topic and partition"),
     ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for topic, by_index in self.metadata.items():
+            for index in by_index:
+                if index not in self.offsets.get(topic, {}):
+                    place = quote(f"{topic}-{index}")
+                    raise JsonError(f"metadata has a text of {place}, but offsets has no offset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,11 @@ import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.typed_json import quote, to_json
 from kafkalite.control.declared_state.contents import ContentReader
+from kafkalite.control.declared_state.json_values import check_json, unique_members
 from kafkalite.control.declared_state.shape import MisplacedError, State, state_of
 from kafkalite.control.positioned_yaml import PositionedYaml, YamlError
 from kafkalite.server.settings import SettingsError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     """(path of a value, text of an error) → the text with the position."""
 
 MAX_STATE_BYTES: Final = 64 * 1024 * 1024
+MAX_YAML_BYTES: Final = 8 * 1024 * 1024
+"""YAML needs 120 times its size in memory."""
 _JSON_SUFFIX: Final = ".json"
 
 
@@ -110,6 +113,11 @@ def parse_state(text: str, source: str = "state", directory: str = ".") -> Locat
     """
     if source.endswith(_JSON_SUFFIX):
         return _parse_json(text, source, directory)
+    if len(text) > MAX_YAML_BYTES:
+        raise StateError(
+            f"{source}: a state in YAML has at most {MAX_YAML_BYTES} bytes: write it as JSON "
+            f"({_JSON_SUFFIX}), or write records to a file that records_file names"
+        )
     try:
         document = PositionedYaml.parse(source, text)
         return state_at(document, document.value, directory)
@@ -120,21 +128,18 @@ def parse_state(text: str, source: str = "state", directory: str = ".") -> Locat
 def _parse_json(text: str, source: str, directory: str) -> LocatedState:
     """Return the state in a JSON text, which is read as YAML if an error must be located."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=unique_members)
     except json.JSONDecodeError as error:
         raise StateError(f"{source}:{error.lineno}:{error.colno}: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise StateError(f"{source}: no valid JSON: {error}") from error
-    return _located(value, directory, _where_in(source, lambda: PositionedYaml.parse(source, text)))
 
+    def document() -> PositionedYaml:
+        if len(text) > MAX_YAML_BYTES:
+            raise YamlError(source, None, "too long")
+        return PositionedYaml.parse(source, text)
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{quote(name)} is given twice")
-        found[name] = value
-    return found
+    return _located(value, directory, _where_in(source, document))
 
 
 def state_at(document: PositionedYaml, value: object, directory: str) -> LocatedState:
@@ -179,6 +184,7 @@ def _json_value(path: ValuePath, value: object) -> object:
 def _located(value: object, directory: str, where: Where) -> LocatedState:
     reader = ContentReader(directory)
     try:
+        check_json((), value)
         state = state_of({} if value is None else value)
         contents = reader.contents(state)
     except MisplacedError as error:

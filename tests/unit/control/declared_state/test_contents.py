@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.control.declared_state import contents as contents_module
 from kafkalite.control.declared_state.contents import ContentReader
 from kafkalite.control.declared_state.shape import MisplacedError, state_of
 
@@ -71,6 +73,9 @@ def test_a_file_has_more_records(tmp_path: Path) -> None:
         ({"records_file": "no"}, (), "records_file: cannot read"),
         ({"records_file": "lines"}, ("records_file", 2), "value must be text, not 1"),
         ({"records_file": "half"}, ("records_file", 1), "not JSON: "),
+        ({"records_file": "twice"}, ("records_file", 1), "not JSON: 'value' is given twice"),
+        ({"records_file": "pipe"}, (), "pipe' is not a regular file"),
+        ({"records_file": "."}, (), "is not a regular file"),
         (
             {"records": [{"headers": [{"key": "a", "value": "", "value_hex": ""}]}]},
             ("records", 0),
@@ -84,7 +89,19 @@ def test_invalid_contents_have_a_path(
 ) -> None:
     (tmp_path / "lines").write_text('{"value": "a"}\n{"value": 1}\n')
     (tmp_path / "half").write_text("{")
+    (tmp_path / "twice").write_text('{"value": "a", "value": "b"}')
+    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(MisplacedError) as raised:
         contents(tmp_path, topic)
     assert raised.value.path[2:] == path
     assert text in str(raised.value)
+
+
+def test_files_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents_module, "MAX_FILE_BYTES", 5)
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("xxx")
+    records = [{"value_file": name} for name in ("a", "a", "b")]
+    assert len(contents(tmp_path, {"records": records[:2]})) == 2
+    with pytest.raises(MisplacedError, match=r"at most 5 bytes together, and .*b' exceeds this"):
+        contents(tmp_path, {"records": records})

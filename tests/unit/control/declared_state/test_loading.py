@@ -182,6 +182,17 @@ TOPIC = STATE["topics"]["orders"]
             "topics.orders.records[3]: offset must be at least 9, the end of orders-1, not 2",
         ),
         (
+            {
+                "topics": {
+                    "orders": {
+                        "partitions": 3,
+                        "records": [*RECORDS, {**RECORDS[1], "offset": 2**63 - 2}, RECORDS[1]],
+                    }
+                }
+            },
+            "topics.orders.records[4]: ",
+        ),
+        (
             {"topics": {"orders": {**TOPIC, "records": [*RECORDS, {"value": "no key"}]}}},
             "topics.orders.records[3]: INVALID_RECORD: Compacted topic cannot accept message with",
         ),

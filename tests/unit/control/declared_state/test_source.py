@@ -72,6 +72,8 @@ def test_a_state_adds_nodes() -> None:
         (YAML.replace("orders:", "a/b:"), "s.yaml:3:5: Topic name is invalid"),
         ("a: [", "s.yaml:1:5: "),
         ("brokers: 1\nbrokers: 1", "s.yaml:2:1: 'brokers' is given twice"),
+        ("brokers: !!binary aGk=", "s.yaml:1:10: the tag 'tag:yaml.org,2002:binary' is not"),
+        (f"brokers: 0x{'f' * 5000}", "s.yaml:1:10: brokers must be a whole number from 1 to"),
         ("- 1", "s.yaml:1:1: a state must be an object"),
         ("topics: {a: {records_file: lines}}", "s.yaml:1:28: line 1 of 'lines': not JSON"),
     ],
@@ -89,6 +91,7 @@ def test_an_error_has_line_and_column(tmp_path: Path, text: str, expected: str) 
     [
         ('{"topics": {"a": {"partitions": 0}}}', "s.json:1:33: partitions must be"),
         ("{", "s.json:1:2: "),
+        ('{"groups": {"\\ud800": {}}}', "s.json:1:12: a text has a lone surrogate"),
         ('{"users": {}, "users": {}}', "s.json: no valid JSON: 'users' is given twice"),
     ],
 )
@@ -154,3 +157,12 @@ def test_a_file_that_cannot_be_read_is_named(
     monkeypatch.setattr(source, "MAX_STATE_BYTES", 3)
     with pytest.raises(StateError, match=r"s\.yaml: a state has at most 3 bytes"):
         read_state(path)
+
+
+def test_yaml_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_YAML_BYTES", 20)
+    parse_state("brokers: 1", "s.yaml")
+    with pytest.raises(StateError, match=r"s\.yaml: a state in YAML has at most 20 bytes: write"):
+        parse_state("brokers: 1" + " " * 20, "s.yaml")
+    with pytest.raises(StateError, match=r"s\.json: brokers must be a whole number"):
+        parse_state('{"brokers": 0}' + " " * 20, "s.json")
