@@ -28,7 +28,8 @@ class BrokerChecks:
     def start_checking(self) -> None:
         """Begin a history of all requests, for `check`; the history before is discarded.
 
-        Requests take longer while there is a history. It has up to a million requests.
+        Requests take longer while there is a history. It has up to a million requests. Call it
+        again after a restore or a reset, which set the logs back.
         """
         from kafkalite.lab.checker.observed_history import ObservedHistory  # noqa: PLC0415 - rarely used
 
