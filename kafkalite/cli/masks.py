@@ -7,6 +7,7 @@ import json
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.config.typed_json import is_unicode
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Mask(NamedTuple):
 
 def parse_mask(text: str) -> Mask:
     """Return the rule of a text such as `orders:value.card=hash:seed`; raises MaskError."""
+    if not is_unicode(text):
+        raise MaskError(f"--mask {text[:80]!r} must be UTF-8")
     left, equals, how = text.partition("=")
     action, colon, argument = how.partition(":")
     topic, has_topic, field = left.rpartition(":")
@@ -127,13 +130,15 @@ def _masked_headers(record: ConsumerRecord, mask: Mask) -> tuple[tuple[str, byte
 
 def _masked_json(record: ConsumerRecord, mask: Mask, content: bytes) -> bytes:
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
+        return _json(_replaced(json.loads(content), mask.path, mask.masked_field)).encode(
+            errors="surrogatepass"
+        )
+    except (ValueError, RecursionError) as error:
+        reason = "too deep" if isinstance(error, RecursionError) else "no JSON"
         raise MaskError(
             f"--mask {mask.text[:80]!r}: the {mask.part} of {record.partition} at offset "
-            f"{record.offset} is no JSON; mask the whole {mask.part}"
+            f"{record.offset} is {reason}; mask the whole {mask.part}"
         ) from None
-    return _json(_replaced(value, mask.path, mask.masked_field)).encode(errors="surrogatepass")
 
 
 def _replaced(value: Any, path: Sequence[str], change: Callable[[object], object]) -> Any:  # noqa: ANN401 - a JSON value

@@ -94,6 +94,17 @@ def test_a_hash_needs_a_seed() -> None:
         parse_mask("key=hash:")
 
 
+def test_a_rule_is_utf_8() -> None:
+    with pytest.raises(MaskError, match="must be UTF-8"):
+        parse_mask("value=fixed:\udcff")
+
+
+def test_a_value_that_is_too_deep_is_not_printed_unmasked() -> None:
+    value = b"[" * 900 + b'{"card":1}' + b"]" * 900
+    with pytest.raises(MaskError, match="the value of orders-0 at offset 5 is too deep; mask the"):
+        mask("value.card=drop", value)
+
+
 def test_a_value_that_is_no_json_is_not_printed_unmasked() -> None:
     with pytest.raises(
         MaskError, match="the value of orders-0 at offset 5 is no JSON; mask the wh"
