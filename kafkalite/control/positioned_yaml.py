@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 1024 * 1024
-_MAX_NUMBER_BITS: Final = 1023
+MAX_NUMBER_BITS: Final = 1023
 """Bits up to which a whole number can be a floating point number; others are texts."""
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
@@ -90,7 +90,7 @@ class PositionedYaml:
             return node.value
         finally:
             loader.dispose()
-        if isinstance(found, int) and found.bit_length() > _MAX_NUMBER_BITS:
+        if isinstance(found, int) and found.bit_length() > MAX_NUMBER_BITS:
             return node.value
         if found is not None and not isinstance(found, str | int | float):
             raise YamlError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.config.typed_json import is_unicode, quote
 from kafkalite.control.declared_state.shape import MisplacedError
+from kafkalite.control.positioned_yaml import MAX_NUMBER_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH: Final = 100
 _SHOWN_STEPS: Final = 5
-_MAX_NUMBER_BITS: Final = 1023
-"""Bits up to which a whole number can be a floating point number."""
 
 
 def unique_members(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -38,8 +37,8 @@ def check_json(path: Path, value: object) -> None:
         place, depth, each = pending.pop()
         if isinstance(each, str) and not is_unicode(each):
             raise MisplacedError(place, "a text has a lone surrogate, which is no character")
-        if isinstance(each, int) and each.bit_length() > _MAX_NUMBER_BITS:
-            raise MisplacedError(place, f"a number must be below 2^{_MAX_NUMBER_BITS}")
+        if isinstance(each, int) and each.bit_length() > MAX_NUMBER_BITS:
+            raise MisplacedError(place, f"a number must be below 2^{MAX_NUMBER_BITS}")
         if depth >= _MAX_DEPTH and isinstance(each, dict | list):
             raise MisplacedError(
                 place[: len(path) + _SHOWN_STEPS],

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.control.command_table import CommandError, running_cluster, sentence
-from kafkalite.control.declared_state.shape import DEFAULT_ENTITY, config_texts
+from kafkalite.control.declared_state.shape import DEFAULT_ENTITY, MAX_OFFSET, config_texts
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.turns import chunks
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
@@ -52,7 +52,6 @@ _BY_DEFAULT: Final = -1
 _TOPICS_PER_REQUEST: Final = 100
 _RECORDS_PER_BATCH: Final = 500
 _NO_LIMIT_MS: Final = 2**63 - 1
-_MAX_OFFSET: Final = 2**63 - 1
 _BYTES_PER_BATCH: Final = 256 * 1024
 _RECORD_OVERHEAD: Final = 64
 _ENTRIES_PER_REQUEST: Final = 500
@@ -204,7 +203,7 @@ class Load:
         first = run[0]
         if first.offset is not None:
             self._skip(partition, first.offset, first.path, "offset")
-        if partition.end_offset + len(run) > _MAX_OFFSET:
+        if partition.end_offset + len(run) > MAX_OFFSET:
             text = f"{partition.name} ends at {partition.end_offset}: there is no larger offset"
             raise self._source.error(run[-1].path, text)
         batch = BatchView(build_batch([self._record(each) for each in run]))

@@ -38,8 +38,8 @@ NO_JSON: Final = object()
 FORMS: Final = ("", "_json", "_hex", "_base64", "_file")
 """The ends of the names of fields with a key or a value."""
 
-_MAX_OFFSET: Final = 2**63 - 1
-_MAX_RECORD_OFFSET: Final = _MAX_OFFSET - 1
+MAX_OFFSET: Final = 2**63 - 1
+_MAX_RECORD_OFFSET: Final = MAX_OFFSET - 1
 """The offset of a record: the next one must be valid, too."""
 _MAX_PARTITIONS: Final = 10_000
 _OPERATIONS: Final = tuple(OPERATION_NAMES.values())
@@ -56,7 +56,7 @@ class MisplacedError(ValueError):
 
 def _read_timestamp(where: str, value: object) -> object:
     """Check a timestamp; raises JsonError."""
-    if isinstance(value, int) and not isinstance(value, bool) and -1 <= value <= _MAX_OFFSET:
+    if isinstance(value, int) and not isinstance(value, bool) and -1 <= value <= MAX_OFFSET:
         return value
     if isinstance(value, str):
         try:
@@ -173,7 +173,7 @@ class StateTopic:
         About(
             "the offset after the last record, by partition, if it is not that of the records",
             minimum=0,
-            maximum=_MAX_OFFSET,
+            maximum=MAX_OFFSET,
         ),
     ] = field(default_factory=dict)
     records: Annotated[tuple[StateRecord, ...], About("records in their order")] = ()
@@ -195,19 +195,12 @@ class StateGroup:
 
     offsets: Annotated[
         dict[str, dict[str, int]],
-        About("committed offsets by topic and partition", minimum=0, maximum=_MAX_OFFSET),
+        About("committed offsets by topic and partition", minimum=0, maximum=MAX_OFFSET),
     ] = field(default_factory=dict)
     metadata: Annotated[
         dict[str, dict[str, str]],
         About("texts that were committed with the offsets, by topic and partition"),
     ] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for topic, by_index in self.metadata.items():
-            for index in by_index:
-                if index not in self.offsets.get(topic, {}):
-                    place = quote(f"{topic}-{index}")
-                    raise JsonError(f"metadata has a text of {place}, but offsets has no offset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

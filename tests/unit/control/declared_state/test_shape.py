@@ -86,11 +86,6 @@ def test_a_state_is_read_and_written_in_one_form() -> None:
             ("topics", "a", "records", 0),
             "offset must be a whole number from 0 to 9223372036854775806",
         ),
-        (
-            {"groups": {"g": {"offsets": {"a": {"0": 1}}, "metadata": {"a": {"1": ""}}}}},
-            ("groups", "g"),
-            "metadata has a text of 'a-1', but offsets has no offset",
-        ),
         ({"acls": [{}]}, ("acls", 0), "an ACL needs the field principal"),
         (
             {"users": {"a": {"mechanisms": {"PLAIN": 4096}}}},
