@@ -12,7 +12,6 @@ _WITH_ONE_KAFKA: Final = frozenset(
     for name in (
         "classic_walks",
         "damaged_log",
-        "exported_states",
         "fencing",
         "group_differences",
         "group_rules",

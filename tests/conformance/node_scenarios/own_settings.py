@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -21,6 +21,7 @@ _NODES: Final = (1, 2)
 _BY_DEFAULT: Final = -1
 _METADATA: Final = 9
 _TIMEOUT_MS: Final = 10_000
+_MAX_GROUPS: Final = 1_000
 
 
 def each_node_has_its_own_settings(nodes: ScenarioNodes) -> None:
@@ -41,6 +42,10 @@ def each_node_has_its_own_settings(nodes: ScenarioNodes) -> None:
 
     nodes.begin("groups")
     nodes.create("committed", (1, 2))
+    # A node that was stopped before coordinates no group until it leads its partitions again.
+    nodes.node(_NODES[0]).probe(
+        ElectLeadersRequest(topic_partitions=None, timeout_ms=_TIMEOUT_MS), 2
+    )
     for node_id in _NODES:
         node = nodes.node(node_id)
         group = _group_of(node, node_id, nodes.full_name("group"))
@@ -73,12 +78,12 @@ def _group_of(node: ScenarioNode, node_id: int, prefix: str) -> str:
     def is_found(response: Any) -> bool:  # noqa: ANN401 - any response class
         return bool(response.error_code == ErrorCode.NONE)
 
-    for number in count():
+    for number in range(_MAX_GROUPS):
         name = f"{prefix}-{number}"
         request = FindCoordinatorRequest(key=name, key_type=0)
         if node.call_until(request, 3, is_found, is_recorded=False).node_id == node_id:
             return name
-    raise AssertionError(prefix)
+    raise AssertionError(f"node {node_id} coordinates no group")
 
 
 SCENARIOS = (each_node_has_its_own_settings,)
