@@ -19,9 +19,6 @@ class BrokerChecks:
 
     _history: ObservedHistory | None = None
 
-    def _running_broker(self) -> Broker:
-        raise NotImplementedError
-
     def _call(self, function: Callable[[Broker], T]) -> T:
         raise NotImplementedError
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.capture.model import Closed, Opened
-from kafkalite.capture.reading.captures import read
+from kafkalite.capture.reading.captures import exchanges, read
 from kafkalite.capture.reading.messages import parse_request, parse_response
-from kafkalite.capture.reading.pairing import Pairing
 from kafkalite.lab.checker.collecting import Collector, Observation
 from kafkalite.lab.checker.history import Client, Event, Proof
 from kafkalite.protocol.errors import ProtocolViolation
@@ -26,15 +24,7 @@ def captured_history(
 ) -> History:
     """Return the history that captures have; `ports` are those of brokers, as for `show`."""
     collector = Collector()
-    pairing = Pairing(problems)
-    for event in read(paths, problems, ports=ports):
-        if isinstance(event, Opened):
-            collector.open(event.connection.number, event.at_ns)
-        for exchange in pairing.process(event):
-            collector.add(observation(exchange))
-        if isinstance(event, Closed):
-            collector.close(event.connection.number, event.at_ns)
-    for exchange in pairing.finish():
+    for exchange in exchanges(read(paths, problems, ports=ports), problems):
         collector.add(observation(exchange))
     return collector.finish()
 

@@ -89,7 +89,6 @@ class Collector:
         """Add a request with its answer. Most APIs are of no interest to any rule."""
         event = observation.event
         self._history.requests += 1
-        self._history.opened_ns.setdefault(event.connection, event.sent_ns)
         if observation.response is not None:
             self._names.update(named_topics(observation.response))
             if cluster_id := getattr(observation.response, "cluster_id", None):
@@ -110,14 +109,6 @@ class Collector:
             uses = self._history.first_uses.setdefault((sender, event.broker), [])
             if all(use.connection != event.connection for use in uses):
                 uses.append(FirstUse(event.connection, event.sent_ns))
-
-    def open(self, connection: int, at_ns: int) -> None:
-        """Note the time at which a connection was opened."""
-        self._history.opened_ns[connection] = at_ns
-
-    def close(self, connection: int, at_ns: int) -> None:
-        """Note the time at which a connection was closed."""
-        self._history.closed_ns[connection] = at_ns
 
     def leave_undecided(self, reason: str) -> None:
         """Count what the history does not have."""

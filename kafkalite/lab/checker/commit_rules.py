@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.effective_commits import GroupPartition, effective_commits
-from kafkalite.lab.checker.findings import Finding, Severity
+from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ CONTRADICTED: Final = "contradicted commit"
 ZOMBIE_COMMIT: Final = "commit of a zombie"
 OTHER_INCARNATION: Final = "commit of a deleted topic's offset"
 
-DELAYED_REQUEST: Final = "delayed request"
 EARLIER_OWNER: Final = "late commit of an earlier owner"
 MOVED_BACK: Final = "position moved back"
 ADMINISTRATOR: Final = "administrator"

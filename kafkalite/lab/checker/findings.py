@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kafkalite.lab.checker.history import Client, Partition, Proof, Range, Undecided
+
+
+DELAYED_REQUEST: Final = "delayed request"
+"""The cause of findings about requests that arrived after their client had given them up."""
 
 
 class Severity(Enum):

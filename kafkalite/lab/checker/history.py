@@ -290,10 +290,6 @@ class History:
     producer_starts: list[ProducerStart] = field(default_factory=list)
     lookups: list[PositionLookup] = field(default_factory=list)
     topic_events: list[TopicEvent] = field(default_factory=list)
-    opened_ns: dict[int, int] = field(default_factory=dict)
-    """Number of a connection → time at which it was opened, or of its first request."""
-    closed_ns: dict[int, int] = field(default_factory=dict)
-    """Number of a connection → time at which it was closed."""
     first_uses: dict[tuple[str, str], list[FirstUse]] = field(default_factory=dict)
     """Member or transactional id, and broker → first requests on each connection to its
     coordinator."""

@@ -41,22 +41,16 @@ def duplicates(history: History) -> Iterator[Finding]:
     (KIP-98). Another batch is the same if its checksum is, and if the request before it was not
     acknowledged, so that the producer sent it again.
     """
-    offsets: dict[_Content, dict[int, int]] = defaultdict(dict)
-    for delivery in history.deliveries:
-        if delivery.batch.base_sequence >= 0:
-            key = delivery.partition, delivery.batch.content
-            offsets[key].setdefault(delivery.base_offset, delivery.batch.records)
-    attempts = _attempts(history)
     delivered = _delivered_offsets(history)
-    for key, writes in attempts.items():
-        found = offsets[key]
+    for key, writes in _attempts(history).items():
+        is_idempotent = key[1][0] >= 0
+        if not is_idempotent and writes[0].is_acknowledged:
+            continue  # equal batches after it were sent on purpose
+        found = delivered[key]
         for write in writes:
             if write.is_acknowledged:
                 found.setdefault(write.first_offset, write.batch.records)
-        is_idempotent = key[1][0] >= 0
-        if not is_idempotent and len(writes) > 1 and not all(w.is_acknowledged for w in writes):
-            found |= delivered.get(key, {})
-        if len(found) > 1 and (is_idempotent or not writes[0].is_acknowledged):
+        if len(found) > 1 and (is_idempotent or len(writes) > 1):
             yield _duplicate(key[0], found, writes, is_idempotent=is_idempotent)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.lab.checker.findings import Finding, Severity
+from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 
@@ -27,7 +27,6 @@ DELAYED_END: Final = "delayed end of a transaction"
 DIFFERENT_MARKERS: Final = "different markers"
 OTHER_OUTCOME: Final = "other outcome than answered"
 SPLIT: Final = "marker within the transaction"
-DELAYED_REQUEST: Final = "delayed request"
 
 
 def delayed_ends(history: History) -> Iterator[Finding]:

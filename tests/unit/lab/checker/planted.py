@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules, transaction_rules
+from kafkalite.lab.checker.findings import DELAYED_REQUEST
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.lab.checker.simulation import TestProducer
@@ -209,7 +210,7 @@ def delayed_end(cluster: SimulatedCluster, _: Random) -> Expected:
     cluster.end(producer, is_commit=True)
     cluster.mark(producer, PARTITION, is_commit=True)
     cluster.end(producer, is_commit=True, peer=old)
-    return Expected(transaction_rules.DELAYED_END, transaction_rules.DELAYED_REQUEST, 0)
+    return Expected(transaction_rules.DELAYED_END, DELAYED_REQUEST, 0)
 
 
 def delayed_commit(cluster: SimulatedCluster, random: Random) -> Expected:
@@ -220,7 +221,7 @@ def delayed_commit(cluster: SimulatedCluster, random: Random) -> Expected:
     records = random.randint(1, 5)
     cluster.commit(reader, GROUP, PARTITION, 10 + records)
     cluster.commit(old, GROUP, PARTITION, 10)
-    return Expected(commit_rules.REGRESSION, commit_rules.DELAYED_REQUEST, records)
+    return Expected(commit_rules.REGRESSION, DELAYED_REQUEST, records)
 
 
 def moved_back(cluster: SimulatedCluster, random: Random) -> Expected:
@@ -259,7 +260,7 @@ def commit_given_up(cluster: SimulatedCluster, random: Random) -> Expected:
     cluster.commit(reader, GROUP, PARTITION, 10, is_answered=False, is_effective=False)
     cluster.commit(reader, GROUP, PARTITION, 10 + records)
     cluster.fetch_offset(reader, GROUP, PARTITION, 10)
-    return Expected(commit_rules.CONTRADICTED, commit_rules.DELAYED_REQUEST, records)
+    return Expected(commit_rules.CONTRADICTED, DELAYED_REQUEST, records)
 
 
 def commit_lost(cluster: SimulatedCluster, random: Random) -> Expected:
