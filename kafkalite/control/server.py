@@ -32,7 +32,7 @@ from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.server.addresses import Address
 from kafkalite.server.client_warnings import ClientWarnings, kind_of
-from kafkalite.server.listener import bind
+from kafkalite.server.listener import accept, bind
 from kafkalite.server.settings import SettingsError
 from kafkalite.server.tls_transport import new_receive_buffer
 
@@ -114,9 +114,7 @@ class HttpServer(ABC):
             self._warnings,
         )
         new_protocol = self._protocol_factory(context)
-        for listening_socket in self._sockets:
-            server = await loop.create_server(new_protocol, sock=listening_socket)
-            self._servers.append(server)
+        await accept(loop, new_protocol, self._sockets, self._servers)
 
     def _new_config(self) -> uvicorn.Config:
         # The logging module is global, and the process may be a test suite that uses uvicorn too.

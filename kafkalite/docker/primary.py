@@ -38,6 +38,7 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.server.addresses import AddressError
+from kafkalite.server.listener import accept
 from kafkalite.server.relayed_transport import RelayedTransport
 from kafkalite.server.settings import Settings, SettingsError
 
@@ -168,11 +169,8 @@ class Primary:
         self, bound: Sequence[socket.socket], controllers: Sequence[socket.socket]
     ) -> None:
         loop = asyncio.get_running_loop()
-        for each in controllers:
-            server = await loop.create_server(self._new_controller_client, sock=each)
-            self._servers.append(server)
-        for each in bound:
-            self._servers.append(await loop.create_server(self._gates.new, sock=each))
+        await accept(loop, self._new_controller_client, controllers, self._servers)
+        await accept(loop, self._gates.new, bound, self._servers)
         self._check_members()
         self._create_topics()
 
@@ -421,7 +419,8 @@ class FirstBroker:
         loop = asyncio.get_running_loop()
         self._found = loop.create_future()
         gates = Gates(self, self._membership.secret)
-        servers = [await loop.create_server(gates.new, sock=each.dup()) for each in bound]
+        servers: list[asyncio.Server] = []
+        await accept(loop, gates.new, [each.dup() for each in bound], servers)
         stop = asyncio.ensure_future(stop_requested.wait())
         await asyncio.wait((self._found, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()

@@ -33,7 +33,7 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.signals import call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
-from kafkalite.server.listener import BACKLOG, bind
+from kafkalite.server.listener import accept, bind
 from kafkalite.server.logging import Log
 from kafkalite.server.loop import new_event_loop
 
@@ -241,10 +241,7 @@ class Relay:
             def new_client(name: str = listener.name) -> _Client:
                 return _Client(joined.address, joined.admission.token, name, self._clients)
 
-            for bound in bind(listener.address):
-                self._servers.append(
-                    await loop.create_server(new_client, sock=bound, backlog=BACKLOG)
-                )
+            await accept(loop, new_client, bind(listener.address), self._servers)
 
     def _stop_listening(self) -> None:
         for server in self._servers:

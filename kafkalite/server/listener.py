@@ -13,7 +13,8 @@ from kafkalite.server.connection import Connection
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import Callable, Iterable
 
     from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.cluster.pace import Pace
@@ -61,6 +62,27 @@ class ListenerContext(NamedTuple):
     """None if connections are not encrypted."""
     routing: ClusterRouting | None = None
     """None if all clients belong to the cluster of the node."""
+
+
+async def accept(
+    loop: asyncio.AbstractEventLoop,
+    new_protocol: Callable[[], asyncio.BaseProtocol],
+    bound_sockets: Iterable[socket.socket],
+    servers: list[asyncio.Server],
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Accept clients on bound sockets, which belong to `servers`, also if this is cancelled."""
+    # Without `start_serving`, asyncio awaits nothing before the server is returned. A cancellation
+    # would leave a socket that nothing closes.
+    new_servers = [
+        await loop.create_server(
+            new_protocol, sock=each, backlog=BACKLOG, ssl=tls, start_serving=False
+        )
+        for each in bound_sockets
+    ]
+    servers += new_servers
+    for server in new_servers:
+        await server.start_serving()
 
 
 class Listener:
@@ -111,10 +133,8 @@ class Listener:
         """Accept clients; `context` is given to their connections."""
         self.context = context
         self.new_protocol = new_protocol = self._protocol_factory(context)
-        while self._sockets:
-            bound_socket = self._sockets.pop()
-            server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
-            self._servers.append(server)
+        bound_sockets, self._sockets = self._sockets, []
+        await accept(loop, new_protocol, bound_sockets, self._servers)
 
     def _protocol_factory(self, context: ListenerContext) -> Callable[[], asyncio.BufferedProtocol]:
         routing, domain = context.routing, self.advertised_address.host

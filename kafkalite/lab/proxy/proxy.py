@@ -23,7 +23,7 @@ from kafkalite.lab.proxy.reachability import (
     connect_to_first,
 )
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec
-from kafkalite.server.listener import BACKLOG, bind
+from kafkalite.server.listener import accept, bind
 
 if TYPE_CHECKING:
     import socket
@@ -168,14 +168,13 @@ class Proxy:
 
     async def _serve(self, sockets: Sequence[socket.socket], route: ListenerRoute) -> None:
         loop = asyncio.get_running_loop()
-        for bound in sockets:
-            server = await loop.create_server(
-                lambda: ProxiedConnection(route).client,
-                sock=bound,
-                backlog=BACKLOG,
-                ssl=self._settings.client_tls,
-            )
-            self._servers.append(server)
+        await accept(
+            loop,
+            lambda: ProxiedConnection(route).client,
+            sockets,
+            self._servers,
+            self._settings.client_tls,
+        )
 
 
 def _recorded_node_id(node: Node) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
 
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec
-from kafkalite.server.listener import Listener, PortTakenError, bind, bind_listener
+from kafkalite.server.listener import Listener, PortTakenError, accept, bind, bind_listener
 
 
 def no_port(address: Address) -> bool:
@@ -115,3 +116,18 @@ def test_a_listener_without_an_address_is_refused() -> None:
         bind_listener(ListenerSpec("A", Address("127.0.0.1", 65_535)), 1, no_port)
     with pytest.raises(PortTakenError, match=r" it and the 99 ports after it are in use$"):
         bind_listener(ListenerSpec("A", Address("127.0.0.1", 9092)), 0, lambda _: True)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_servers_own_all_sockets_when_accepting_is_cancelled(count: int) -> None:
+    bound_sockets = [bind(Address("127.0.0.1", 0))[0] for _ in range(count)]
+    servers: list[asyncio.Server] = []
+    loop = asyncio.get_running_loop()
+    accepting = loop.create_task(accept(loop, asyncio.Protocol, bound_sockets, servers))
+    await asyncio.sleep(0)
+    accepting.cancel()
+    await asyncio.gather(accepting, return_exceptions=True)
+    served = [[each.fileno() for each in server.sockets] for server in servers]
+    assert served == [[each.fileno()] for each in bound_sockets]
+    for server in servers:
+        server.close()
