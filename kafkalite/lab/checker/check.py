@@ -36,6 +36,10 @@ RULES: Final[tuple[Callable[[History], Iterator[Finding]], ...]] = (
     delivery_rules.unread,
 )
 """The rules in the order of a report."""
+PRODUCER_RULES: Final = frozenset(
+    (transaction_rules.torn, transaction_rules.delayed_ends, log_rules.zombie_writes)
+)
+"""The rules that need all partitions of a producer. The others need all about one partition."""
 
 _SEVERITIES: Final = tuple(Severity)
 _MAX_PROOFS: Final = 10
@@ -43,7 +47,7 @@ _MAX_PROOFS: Final = 10
 
 def check(history: History) -> CheckResult:
     """Return the findings of all rules, those of the severest kind first."""
-    findings = [finding for rule in RULES for finding in _joined(rule(history))]
+    findings = findings_of(history, RULES)
     findings.sort(key=lambda each: _SEVERITIES.index(each.severity))
     return CheckResult(
         findings=tuple(findings),
@@ -54,24 +58,32 @@ def check(history: History) -> CheckResult:
     )
 
 
+def findings_of(
+    history: History, rules: Iterable[Callable[[History], Iterator[Finding]]]
+) -> list[Finding]:
+    """Return the findings of some rules."""
+    return [finding for rule in rules for finding in _joined(rule(history))]
+
+
 def _joined(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings, with one for those that differ only in offsets that follow each other."""
-    previous: Finding | None = None
+    runs: list[Finding] = []
+    latest: dict[tuple[object, ...], int] = {}
     for finding in findings:
-        if previous is not None and _follows(previous, finding):
-            previous = _join(previous, finding)
-            continue
-        if previous is not None:
-            yield previous
-        previous = finding
-    if previous is not None:
-        yield previous
+        key = _key(finding)
+        index = latest.get(key)
+        if index is not None and _follows(runs[index], finding):
+            runs[index] = _join(runs[index], finding)
+        else:
+            latest[key] = len(runs)
+            runs.append(finding)
+    return iter(runs)
 
 
 def _follows(earlier: Finding, later: Finding) -> bool:
     if earlier.offsets is None or later.offsets is None:
         return False
-    if later.offsets.first != earlier.offsets.last + 1 or _key(earlier) != _key(later):
+    if later.offsets.first != earlier.offsets.last + 1:
         return False
     return _named(earlier.offsets) in earlier.text
 

@@ -55,7 +55,7 @@ _COMPACT: Final = "compact"
 
 UNKNOWN_TOPICS: Final = "rows of topics whose name the history does not have"
 UNREADABLE: Final = "answers with record batches that are damaged or have format 0 or 1"
-UNKNOWN_POSITIONS: Final = "answers to fetch sessions that began before the history"
+UNKNOWN_POSITIONS: Final = "deliveries in fetch sessions that began before the history"
 UNCLEAR_GROUPS: Final = "batches delivered to clients that are in no group, or in several"
 UNCLEAR_MEMBERS: Final = "batches delivered to clients that several members may be"
 UNDECODED: Final = "requests that cannot be decoded"
@@ -197,12 +197,11 @@ class Collector:
         if response is None or response.error_code or is_of_follower:
             return
         positions = self._sessions.positions(observation.event.broker, request, response)
-        if positions is None:
-            self._undecided[UNKNOWN_POSITIONS] += 1
         for topic in response.responses:
             for row in topic.partitions:
                 if row.records:
                     key = topic_of(topic), row.partition_index
+                    self._undecided[UNKNOWN_POSITIONS] += positions is None
                     self._add_fetched(observation, row, key, (positions or {}).get(key))
 
     def _add_fetched(

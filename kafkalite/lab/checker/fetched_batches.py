@@ -42,7 +42,12 @@ def topic_of(row: Any) -> Topic:
 
 
 def batches_of(records: Any) -> Sequence[BatchView]:
-    """Return the batches of a partition; raises `UnreadableBatchesError`."""
+    """Return the batches of a partition; raises `UnreadableBatchesError`.
+
+    A tuple has the batches already, without their records.
+    """
+    if isinstance(records, tuple):
+        return records
     try:
         return split_batches(records) if records else ()
     except KafkaError as error:
