@@ -271,13 +271,16 @@ def headers_in(headers: bytes | None) -> tuple[BatchView, ...] | None:
 
 
 def _with_views(message: Any) -> None:
-    """Replace headers in a row by batches; unreadable ones stay as they are."""
+    """Replace headers in a row by batches; unreadable ones stay as they are.
+
+    Shards of one process may have the same row, so it may have batches already.
+    """
     if isinstance(message, list):
         for each in message:
             _with_views(each)
     elif isinstance(message, dict):
         for name, value in message.items():
-            if name == _RECORDS and value:
+            if name == _RECORDS and isinstance(value, bytes) and value:
                 views = headers_in(value)
                 message[name] = value if views is None else views
             elif isinstance(value, list | dict):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.checker.findings import Finding
 
-HISTORIES = 2_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 60
+HISTORIES = 2_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 30
 SHARDS = 2
 
 
