@@ -9,6 +9,8 @@ from kafkalite.lab.checker import (
     commit_rules,
     delivery_rules,
     log_rules,
+    retry_rules,
+    share_rules,
     transaction_rules,
 )
 from kafkalite.lab.checker.findings import CheckResult, Finding, Severity
@@ -26,13 +28,22 @@ RULES: Final[tuple[Callable[[History], Iterator[Finding]], ...]] = (
     log_rules.reordered,
     transaction_rules.torn,
     transaction_rules.delayed_ends,
+    transaction_rules.delayed_additions,
     log_rules.zombie_writes,
     commit_rules.zombie_commits,
     commit_rules.regressions,
     commit_rules.contradicted,
     commit_rules.commits_across_incarnations,
+    log_rules.writes_across_incarnations,
+    share_rules.skipped_by_share_groups,
+    share_rules.share_deliveries,
+    share_rules.share_delivery_counts,
+    share_rules.late_acknowledgements,
+    share_rules.stale_share_sessions,
     delivery_rules.aborted_reads,
     delivery_rules.delivered_twice,
+    share_rules.not_processed,
+    retry_rules.useless_retries,
     delivery_rules.unread,
 )
 """The rules in the order of a report."""

@@ -19,7 +19,6 @@ from kafkalite.lab.checker.fetched_batches import (
     topic_of,
 )
 from kafkalite.lab.checker.history import (
-    Batch,
     Commit,
     CommittedOffset,
     Coverage,
@@ -33,19 +32,27 @@ from kafkalite.lab.checker.history import (
     Partition,
     PositionLookup,
     ProducerStart,
+    ShareReset,
+    ShareSessionUse,
     TopicEvent,
+    TransactionAddition,
     TransactionEnd,
     Undecided,
     Write,
 )
 from kafkalite.lab.checker.memberships import Memberships
+from kafkalite.lab.checker.share_rows import (
+    acknowledgements,
+    acquired_deliveries,
+    changed_limits,
+    described_limits,
+    header_of,
+)
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from kafkalite.storage.batch import BatchView
 
 _NO_ERROR: Final = int(ErrorCode.NONE)
 _ACKNOWLEDGED: Final = frozenset((_NO_ERROR, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)))
@@ -180,7 +187,7 @@ class Collector:
         outcome = _outcome(answer, error in _ACKNOWLEDGED)
         offset = -1 if outcome is not Outcome.ACCEPTED else answer.base_offset
         for view in views:
-            batch = _batch(view)
+            batch = header_of(view)
             self._history.writes.append(
                 Write(event, partition, batch, transactional_id, outcome, error, offset)
             )
@@ -250,7 +257,7 @@ class Collector:
             Delivery(
                 event=event,
                 partition=partition,
-                batch=_batch(view),
+                batch=header_of(view),
                 first_offset=max(position, view.base_offset),
                 last_offset=view.last_offset,
                 base_offset=view.base_offset,
@@ -330,6 +337,75 @@ class Collector:
                         PositionLookup(event, partition, timestamps[key], row.offset)
                     )
 
+    # -- share groups ------------------------------------------------------------------------
+
+    def _add_share_fetch(self, observation: Observation) -> None:
+        self._add_acknowledgements(observation)
+        request, response, event = observation.request, observation.response, observation.event
+        if response is None or response.error_code:
+            return
+        group, member = request.group_id or "", request.member_id or ""
+        for topic in response.responses:
+            for row in topic.partitions:
+                if not row.records or not row.acquired_records:
+                    continue
+                partition = self._partition(topic_of(topic), row.partition_index)
+                try:
+                    views = batches_of(row.records)
+                except UnreadableBatchesError:
+                    self._undecided[UNREADABLE] += 1
+                    continue
+                if partition is not None:
+                    self._history.deliveries += acquired_deliveries(
+                        event, partition, group, member, views, row.acquired_records
+                    )
+
+    def _add_acknowledgements(self, observation: Observation) -> None:
+        """Add the acknowledgements in ShareAcknowledge or ShareFetch, and the use of a session."""
+        request, response, event = observation.request, observation.response, observation.event
+        error = None if response is None else response.error_code
+        rows = {
+            (topic_of(topic), row.partition_index): row
+            for topic in (() if response is None else response.responses)
+            for row in topic.partitions
+        }
+        is_fetch = observation.api_key == int(ApiKey.SHARE_FETCH)
+        for topic in request.topics:
+            for row in topic.partitions:
+                key = topic_of(topic), row.partition_index
+                answer, own_error = rows.get(key), error
+                if answer is not None and not error:
+                    own_error = answer.acknowledge_error_code if is_fetch else answer.error_code
+                partition = self._partition(*key) if row.acknowledgement_batches else None
+                if partition is not None:
+                    self._history.acknowledgements += acknowledgements(
+                        event, partition, request, row, own_error
+                    )
+        self._history.share_session_uses.append(
+            ShareSessionUse(
+                event=event,
+                group=request.group_id or "",
+                member=request.member_id or "",
+                session_epoch=request.share_session_epoch,
+                outcome=_outcome(response, not error),
+            )
+        )
+
+    def _add_share_reset(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        if response is not None and not response.error_code:
+            self._history.share_resets += (
+                ShareReset(event, request.group_id, topic.topic_name) for topic in request.topics
+            )
+
+    def _add_described_limits(self, observation: Observation) -> None:
+        if observation.response is not None:
+            self._history.delivery_limits.update(described_limits(observation.response))
+
+    def _add_changed_limits(self, observation: Observation) -> None:
+        if observation.response is not None and not observation.request.validate_only:
+            self._history.delivery_limits.update(changed_limits(observation.request))
+
     # -- transactions and topics -------------------------------------------------------------
 
     def _add_producer_start(self, observation: Observation) -> None:
@@ -353,6 +429,40 @@ class Collector:
                 is_commit=request.committed,
                 outcome=_outcome(response, error == _NO_ERROR),
                 error_code=error,
+            )
+        )
+
+    def _add_partition_addition(self, observation: Observation) -> None:
+        request, response = observation.request, observation.response
+        if not request.v3_and_below_transactional_id:
+            return  # brokers send the other versions, to verify transactions
+        rows = () if response is None else response.results_by_topic_v3_and_below
+        errors = [row.partition_error_code for topic in rows for row in topic.results_by_partition]
+        self._history.transaction_additions.append(
+            TransactionAddition(
+                event=observation.event,
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                targets=frozenset(
+                    f"{topic.name}-{number}"
+                    for topic in request.v3_and_below_topics
+                    for number in topic.partitions
+                ),
+                outcome=_outcome(response, not any(errors)),
+            )
+        )
+
+    def _add_offsets_addition(self, observation: Observation) -> None:
+        request, response = observation.request, observation.response
+        self._history.transaction_additions.append(
+            TransactionAddition(
+                event=observation.event,
+                transactional_id=request.transactional_id,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                targets=frozenset((f"group {request.group_id}",)),
+                outcome=_outcome(response, response is not None and not response.error_code),
             )
         )
 
@@ -382,14 +492,23 @@ class Collector:
         int(ApiKey.JOIN_GROUP): _add_membership,
         int(ApiKey.HEARTBEAT): _add_membership,
         int(ApiKey.CONSUMER_GROUP_HEARTBEAT): _add_membership,
+        int(ApiKey.STREAMS_GROUP_HEARTBEAT): _add_membership,
         int(ApiKey.OFFSET_COMMIT): _add_commit,
         int(ApiKey.TXN_OFFSET_COMMIT): _add_commit,
         int(ApiKey.OFFSET_FETCH): _add_offset_fetch,
         int(ApiKey.LIST_OFFSETS): _add_lookup,
         int(ApiKey.INIT_PRODUCER_ID): _add_producer_start,
         int(ApiKey.END_TXN): _add_transaction_end,
+        int(ApiKey.ADD_PARTITIONS_TO_TXN): _add_partition_addition,
+        int(ApiKey.ADD_OFFSETS_TO_TXN): _add_offsets_addition,
         int(ApiKey.CREATE_TOPICS): _add_created_topics,
         int(ApiKey.DELETE_TOPICS): _add_deleted_topics,
+        int(ApiKey.SHARE_FETCH): _add_share_fetch,
+        int(ApiKey.SHARE_ACKNOWLEDGE): _add_acknowledgements,
+        int(ApiKey.ALTER_SHARE_GROUP_OFFSETS): _add_share_reset,
+        int(ApiKey.DELETE_SHARE_GROUP_OFFSETS): _add_share_reset,
+        int(ApiKey.DESCRIBE_CONFIGS): _add_described_limits,
+        int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _add_changed_limits,
     }
     """API → method that makes rows of its requests."""
 
@@ -400,25 +519,16 @@ def _outcome(answer: Any, is_accepted: bool) -> Outcome:  # noqa: FBT001 - priva
     return Outcome.ACCEPTED if is_accepted else Outcome.REFUSED
 
 
-def _batch(view: BatchView) -> Batch:
-    return Batch(
-        records=view.last_offset_delta + 1,
-        crc=view.crc,
-        size=view.size,
-        producer_id=view.producer_id,
-        producer_epoch=view.producer_epoch,
-        base_sequence=view.base_sequence,
-        is_transactional=view.is_transactional,
-    )
-
-
 _COORDINATOR_SENDERS: Final[Mapping[int, str]] = {
     int(ApiKey.JOIN_GROUP): "member_id",
     int(ApiKey.HEARTBEAT): "member_id",
     int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "member_id",
+    int(ApiKey.STREAMS_GROUP_HEARTBEAT): "member_id",
     int(ApiKey.OFFSET_COMMIT): "member_id",
     int(ApiKey.INIT_PRODUCER_ID): "transactional_id",
     int(ApiKey.END_TXN): "transactional_id",
+    int(ApiKey.ADD_PARTITIONS_TO_TXN): "v3_and_below_transactional_id",
+    int(ApiKey.ADD_OFFSETS_TO_TXN): "transactional_id",
 }
 """API of coordinators → field with the id of its sender.
 

@@ -160,7 +160,7 @@ def zombie_commits(history: History) -> Iterator[Finding]:
     """
     deliveries: dict[GroupPartition, list[Delivery]] = defaultdict(list)
     for row in history.deliveries:
-        if row.group is not None and row.member is not None:
+        if row.group is not None and row.member is not None and not row.is_shared:
             deliveries[GroupPartition(row.group, row.partition)].append(row)
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED or not commit.member:

@@ -178,7 +178,7 @@ def delivered_twice(history: History) -> Iterator[Finding]:
     """
     by_partition: dict[GroupPartition, list[Delivery]] = defaultdict(list)
     for row in history.deliveries:
-        if row.group is not None:
+        if row.group is not None and not row.is_shared:
             by_partition[GroupPartition(row.group, row.partition)].append(row)
     effective = effective_commits(history)
     for key, rows in by_partition.items():
@@ -262,6 +262,9 @@ def unread(history: History) -> Iterator[Finding]:
     covered: dict[Partition, list[Range]] = defaultdict(list)
     for row in history.coverages:
         covered[row.partition].append(Range(row.first_offset, row.last_offset))
+    for each in history.deliveries:
+        if each.is_shared:
+            covered[each.partition].append(Range(each.first_offset, each.last_offset))
     for partition, writes in history.acknowledged().items():
         ranges = merged(covered.get(partition, ()))
         rest = [

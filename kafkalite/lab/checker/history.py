@@ -145,6 +145,50 @@ class Delivery:
     is_read_committed: bool
     is_aborted: bool
     """Whether the answer lists the transaction of the batch among the aborted ones."""
+    delivery_count: int = 0
+    """How often a share group says that it delivered the records; 0 for other consumers."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the consumer is a member of a share group (KIP-932)."""
+        return self.delivery_count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Consecutive records that a member of a share group acknowledged in the same way (KIP-932)."""
+
+    event: Event
+    group: str
+    member: str
+    partition: Partition
+    first_offset: int
+    last_offset: int
+    type: int
+    """An `AcknowledgeType`, such as 1 for accepted records."""
+    outcome: Outcome
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSessionUse:
+    """A request of a share session, which has an epoch that grows with each request."""
+
+    event: Event
+    group: str
+    member: str
+    session_epoch: int
+    """0 for the first request of a session, and -1 for the last one."""
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ShareReset:
+    """A change of a share group's start offset, or its removal, by an administrator."""
+
+    event: Event
+    group: str
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +270,19 @@ class TransactionEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionAddition:
+    """An AddPartitionsToTxn or AddOffsetsToTxn request, as clients without KIP-890 send them."""
+
+    event: Event
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    targets: frozenset[str]
+    """The partitions, such as "orders-0", or the group, such as "group shop"."""
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerStart:
     """A producer id and epoch that the broker assigned."""
 
@@ -287,9 +344,15 @@ class History:
     commits: list[Commit] = field(default_factory=list)
     committed_offsets: list[CommittedOffset] = field(default_factory=list)
     transaction_ends: list[TransactionEnd] = field(default_factory=list)
+    transaction_additions: list[TransactionAddition] = field(default_factory=list)
     producer_starts: list[ProducerStart] = field(default_factory=list)
     lookups: list[PositionLookup] = field(default_factory=list)
     topic_events: list[TopicEvent] = field(default_factory=list)
+    acknowledgements: list[Acknowledgement] = field(default_factory=list)
+    share_session_uses: list[ShareSessionUse] = field(default_factory=list)
+    share_resets: list[ShareReset] = field(default_factory=list)
+    delivery_limits: dict[str, int] = field(default_factory=dict)
+    """Share group → maximum number of deliveries of a record, as far as requests name it."""
     first_uses: dict[tuple[str, str], list[FirstUse]] = field(default_factory=dict)
     """Member or transactional id, and broker → first requests on each connection to its
     coordinator."""
@@ -304,7 +367,8 @@ class History:
         for table in (
             self.writes, self.deliveries, self.markers, self.coverages, self.commits,
             self.committed_offsets, self.transaction_ends, self.producer_starts, self.lookups,
-            self.topic_events,
+            self.topic_events, self.acknowledgements, self.share_session_uses, self.share_resets,
+            self.transaction_additions,
         ):  # fmt: skip
             table.sort(key=_sent_ns)
 

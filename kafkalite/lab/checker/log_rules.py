@@ -17,16 +17,18 @@ DUPLICATE: Final = "duplicate in the log"
 OVERWRITTEN: Final = "overwritten"
 REORDERED: Final = "reordered"
 ZOMBIE_WRITE: Final = "zombie write"
+OTHER_INCARNATION: Final = "write across incarnations"
 
 RETRY_WITHOUT_IDEMPOTENCE: Final = "retry without idempotence"
 REPEATED_SEQUENCE: Final = "repeated sequence number"
 TRUNCATION: Final = "truncated log"
 FENCED_PRODUCER: Final = "fenced producer"
+RECREATED_TOPIC: Final = "recreated topic"
 
 _Content = tuple["Partition", tuple[int, int, int, int, int]]
 
 
-def _attempts(history: History) -> dict[_Content, list[Write]]:
+def attempts(history: History) -> dict[_Content, list[Write]]:
     """Return all requests that sent a batch, in the order in which they were sent."""
     found: dict[_Content, list[Write]] = defaultdict(list)
     for write in history.writes:
@@ -42,7 +44,7 @@ def duplicates(history: History) -> Iterator[Finding]:
     acknowledged, so that the producer sent it again.
     """
     delivered = _delivered_offsets(history)
-    for key, writes in _attempts(history).items():
+    for key, writes in attempts(history).items():
         is_idempotent = key[1][0] >= 0
         if not is_idempotent and writes[0].is_acknowledged:
             continue  # equal batches after it were sent on purpose
@@ -130,7 +132,7 @@ def reordered(history: History) -> Iterator[Finding]:
     them again.
     """
     by_connection: dict[tuple[Partition, int], list[list[Write]]] = defaultdict(list)
-    for (partition, _), writes in _attempts(history).items():
+    for (partition, _), writes in attempts(history).items():
         by_connection[partition, writes[0].event.connection].append(writes)
     for (partition, _), batches in by_connection.items():
         placed = [
@@ -147,7 +149,7 @@ def reordered(history: History) -> Iterator[Finding]:
 
 
 def _reordered(
-    partition: Partition, attempts: list[Write], write: Write, overtaking: Write
+    partition: Partition, requests: list[Write], write: Write, overtaking: Write
 ) -> Finding:
     return Finding(
         rule=REORDERED,
@@ -160,7 +162,7 @@ def _reordered(
         offsets=Range(write.first_offset, write.last_offset),
         client=write.event.client,
         records=write.batch.records,
-        proofs=(*(each.event.proof for each in attempts), overtaking.event.proof),
+        proofs=(*(each.event.proof for each in requests), overtaking.event.proof),
     )
 
 
@@ -210,6 +212,36 @@ def _zombie_write(write: Write, newer: ProducerStart) -> Finding:
         records=write.batch.records,
         proofs=(newer.event.proof, write.event.proof),
     )
+
+
+def writes_across_incarnations(history: History) -> Iterator[Finding]:
+    """Yield batches that continue in a new topic what their producer began in a deleted one.
+
+    A broker accepts any first sequence number of a producer that it does not know. Requests with
+    names of topics reach the new topic (versions of Produce before 13).
+    """
+    latest: dict[tuple[str, int, int, int], Write] = {}
+    for write in history.writes:
+        batch, partition = write.batch, write.partition
+        if write.outcome is not Outcome.ACCEPTED or batch.producer_id < 0:
+            continue
+        key = partition.topic, partition.number, batch.producer_id, batch.producer_epoch
+        before = latest.get(key)
+        latest[key] = write
+        if before is None or before.partition == partition or batch.base_sequence <= 0:
+            continue
+        yield Finding(
+            rule=OTHER_INCARNATION,
+            severity=Severity.WARNING,
+            text=f"{write.event.client} wrote {batch.records} records to {partition} with sequence "
+            f"number {batch.base_sequence}, which follow records in the topic that was deleted",
+            cause=RECREATED_TOPIC,
+            partition=partition,
+            offsets=Range(write.first_offset, write.last_offset) if write.is_acknowledged else None,
+            client=write.event.client,
+            records=batch.records,
+            proofs=(before.event.proof, write.event.proof),
+        )
 
 
 def _answered_ns(write: Write) -> int:

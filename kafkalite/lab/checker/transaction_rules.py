@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
         History,
         Marker,
         Partition,
+        TransactionAddition,
         TransactionEnd,
         Write,
     )
 
 TORN: Final = "torn transaction"
 DELAYED_END: Final = "delayed end of a transaction"
+DELAYED_ADDITION: Final = "delayed addition to a transaction"
 
 DIFFERENT_MARKERS: Final = "different markers"
 OTHER_OUTCOME: Final = "other outcome than answered"
@@ -33,23 +35,93 @@ def delayed_ends(history: History) -> Iterator[Finding]:
     """Yield EndTxn requests that arrived after their client had opened another connection.
 
     The broker accepts such a request if a new transaction has begun with the same epoch, and ends
-    the new transaction (KIP-890).
+    the new transaction (KIP-890). It has no effect if no transaction has begun since the last end.
     """
     for end in history.transaction_ends:
-        if end.outcome is Outcome.REFUSED:
+        if end.outcome is Outcome.REFUSED or not _is_delayed(history, end):
             continue
-        if not history.was_given_up(end.event, end.transactional_id):
-            continue
+        has_effect = _has_begun(history, end)
+        effect = "took effect" if has_effect else "was accepted, without effect,"
         outcome = "commit" if end.is_commit else "abort"
         yield Finding(
             rule=DELAYED_END,
-            severity=Severity.VIOLATION,
+            severity=Severity.VIOLATION if has_effect else Severity.WARNING,
             text=f"the request of {end.event.client} to {outcome} a transaction of "
-            f"{end.transactional_id} took effect after the client had opened another connection",
+            f"{end.transactional_id} {effect} after the client had opened another connection",
             cause=DELAYED_REQUEST,
             transactional_id=end.transactional_id,
             client=end.event.client,
             proofs=(end.event.proof,),
+        )
+
+
+def _is_delayed(history: History, row: TransactionEnd | TransactionAddition) -> bool:
+    return history.was_given_up(row.event, row.transactional_id)
+
+
+def _has_begun(history: History, end: TransactionEnd) -> bool:
+    """Return whether a producer had used a transaction since the end before."""
+    since_ns = _latest_end_ns(history, end)
+    writes = (
+        each.event
+        for each in history.writes
+        if each.batch.producer_id == end.producer_id and each.outcome is not Outcome.REFUSED
+    )
+    additions = (
+        each.event
+        for each in history.transaction_additions
+        if each.producer_id == end.producer_id and each.outcome is not Outcome.REFUSED
+    )
+    return any(since_ns < each.sent_ns < end.event.sent_ns for each in chain(writes, additions))
+
+
+def _latest_end_ns(history: History, row: TransactionEnd | TransactionAddition) -> int:
+    """Return when a producer sent its accepted EndTxn request before another request, or -1."""
+    return max(
+        (
+            each.event.sent_ns
+            for each in history.transaction_ends
+            if each.producer_id == row.producer_id
+            and each.event.sent_ns < row.event.sent_ns
+            and each.outcome is Outcome.ACCEPTED
+            and not _is_delayed(history, each)
+        ),
+        default=-1,
+    )
+
+
+def delayed_additions(history: History) -> Iterator[Finding]:
+    """Yield AddPartitionsToTxn and AddOffsetsToTxn that their clients had given up (KIP-890).
+
+    Such a request begins a transaction that no client ends, or adds partitions to the wrong one. It
+    has no effect if the client had added the same partitions to the open transaction.
+    """
+    for addition in history.transaction_additions:
+        if addition.outcome is not Outcome.ACCEPTED or not _is_delayed(history, addition):
+            continue
+        since_ns = _latest_end_ns(history, addition)
+        known = {
+            target
+            for each in history.transaction_additions
+            if each.producer_id == addition.producer_id
+            and since_ns < each.event.sent_ns < addition.event.sent_ns
+            and each.outcome is Outcome.ACCEPTED
+            and not _is_delayed(history, each)
+            for target in each.targets
+        }
+        if addition.targets <= known:
+            continue
+        targets = ", ".join(sorted(addition.targets))
+        yield Finding(
+            rule=DELAYED_ADDITION,
+            severity=Severity.VIOLATION,
+            text=f"the request of {addition.event.client} to add {targets} to a transaction of "
+            f"{addition.transactional_id} took effect after the client had opened another "
+            "connection",
+            cause=DELAYED_REQUEST,
+            transactional_id=addition.transactional_id,
+            client=addition.event.client,
+            proofs=(addition.event.proof,),
         )
 
 

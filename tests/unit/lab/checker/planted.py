@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules, transaction_rules
+from kafkalite.lab.checker import (
+    commit_rules,
+    delivery_rules,
+    log_rules,
+    retry_rules,
+    transaction_rules,
+)
 from kafkalite.lab.checker.findings import DELAYED_REQUEST
-from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.lab.checker.expected import PARTITION, Expected
+from tests.unit.lab.checker.planted_shares import PLANTED_SHARES
 from tests.unit.lab.checker.simulation import TestProducer
 
 if TYPE_CHECKING:
@@ -18,16 +25,6 @@ if TYPE_CHECKING:
     from tests.unit.lab.checker.simulation import SimulatedCluster
 
 GROUP: Final = "planted"
-PARTITION: Final = 9
-"""The partition of all planted anomalies; regular traffic does not use it."""
-
-
-class Expected(NamedTuple):
-    """What a check has to find, and nothing else above a note."""
-
-    rule: str
-    cause: str
-    records: int
 
 
 def retried_without_idempotence(cluster: SimulatedCluster, random: Random) -> Expected:
@@ -203,7 +200,20 @@ def split_transaction(cluster: SimulatedCluster, random: Random) -> Expected:
 
 
 def delayed_end(cluster: SimulatedCluster, _: Random) -> Expected:
-    # EndTxn arrives after its client has opened another connection.
+    # EndTxn arrives after its client has begun another transaction on another connection.
+    producer = cluster.producer(cluster.peer("delayed"), "delayed")
+    cluster.produce(producer, PARTITION)
+    old, producer.peer = producer.peer, cluster.reconnect(producer.peer)
+    cluster.end(producer, is_commit=True)
+    cluster.mark(producer, PARTITION, is_commit=True)
+    cluster.produce(producer, PARTITION)
+    cluster.end(producer, is_commit=True, peer=old)
+    cluster.mark(producer, PARTITION, is_commit=True)
+    return Expected(transaction_rules.DELAYED_END, DELAYED_REQUEST, 0)
+
+
+def delayed_end_without_effect(cluster: SimulatedCluster, _: Random) -> Expected:
+    # EndTxn arrives late, but its client has not begun another transaction.
     producer = cluster.producer(cluster.peer("delayed"), "delayed")
     cluster.produce(producer, PARTITION)
     old, producer.peer = producer.peer, cluster.reconnect(producer.peer)
@@ -211,6 +221,58 @@ def delayed_end(cluster: SimulatedCluster, _: Random) -> Expected:
     cluster.mark(producer, PARTITION, is_commit=True)
     cluster.end(producer, is_commit=True, peer=old)
     return Expected(transaction_rules.DELAYED_END, DELAYED_REQUEST, 0)
+
+
+def delayed_addition(cluster: SimulatedCluster, _: Random) -> Expected:
+    # AddPartitionsToTxn arrives after its client has ended the transaction on another connection.
+    producer = cluster.producer(cluster.peer("delayed"), "delayed")
+    old, producer.peer = producer.peer, cluster.reconnect(producer.peer)
+    cluster.add_partition(producer, PARTITION)
+    cluster.add_partition(producer, PARTITION, peer=old)  # the same transaction, so no anomaly
+    cluster.produce(producer, PARTITION)
+    cluster.end(producer, is_commit=True)
+    cluster.mark(producer, PARTITION, is_commit=True)
+    cluster.add_partition(producer, PARTITION, peer=old)
+    return Expected(transaction_rules.DELAYED_ADDITION, DELAYED_REQUEST, 0)
+
+
+def impatient_retry(cluster: SimulatedCluster, random: Random) -> Expected:
+    # An idempotent producer does not wait for the answer to its request.
+    producer = cluster.producer(cluster.peer("impatient"))
+    records = random.randint(1, 5)
+    batch = cluster.batch(producer, PARTITION, records)
+    offset, sent_ns = cluster.append(PARTITION, batch), cluster.now()
+    for delay_ns in (0, 1):
+        cluster.send(producer, PARTITION, batch, offset, sent_ns=sent_ns + delay_ns)
+    return Expected(retry_rules.USELESS_RETRY, retry_rules.IMPATIENT, records)
+
+
+def refused_again(cluster: SimulatedCluster, random: Random) -> Expected:
+    # A producer sends a batch again that is too large.
+    producer = cluster.producer(cluster.peer("stubborn"))
+    records = random.randint(1, 5)
+    batch = cluster.batch(producer, PARTITION, records)
+    for _ in range(2):
+        cluster.send(producer, PARTITION, batch, None, error=ErrorCode.MESSAGE_TOO_LARGE)
+    return Expected(retry_rules.USELESS_RETRY, retry_rules.FATAL, records)
+
+
+def commit_refused_again(cluster: SimulatedCluster, _: Random) -> Expected:
+    # A member that was removed repeats its commit.
+    reader = cluster.peer("removed reader", "v-1")
+    for offset in (5, 5):
+        cluster.commit(reader, GROUP, PARTITION, offset, error=ErrorCode.UNKNOWN_MEMBER_ID)
+    return Expected(retry_rules.USELESS_RETRY, retry_rules.FATAL, 0)
+
+
+def other_incarnation_write(cluster: SimulatedCluster, random: Random) -> Expected:
+    # A producer continues in a topic that was deleted and created again.
+    producer = cluster.producer(cluster.peer("continuing"))
+    records = random.randint(1, 5)
+    cluster.produce(producer, PARTITION)
+    cluster.recreate_topic(cluster.peer("administrator"))
+    cluster.produce(producer, PARTITION, records)
+    return Expected(log_rules.OTHER_INCARNATION, log_rules.RECREATED_TOPIC, records)
 
 
 def delayed_commit(cluster: SimulatedCluster, random: Random) -> Expected:
@@ -301,6 +363,12 @@ PLANTED: Final[tuple[Callable[[SimulatedCluster, Random], Expected], ...]] = (
     other_outcome,
     split_transaction,
     delayed_end,
+    delayed_end_without_effect,
+    delayed_addition,
+    impatient_retry,
+    refused_again,
+    commit_refused_again,
+    other_incarnation_write,
     delayed_commit,
     moved_back,
     late_commit,
@@ -308,5 +376,6 @@ PLANTED: Final[tuple[Callable[[SimulatedCluster, Random], Expected], ...]] = (
     commit_given_up,
     commit_lost,
     other_incarnation,
+    *PLANTED_SHARES,
 )
 """One anomaly of each kind."""

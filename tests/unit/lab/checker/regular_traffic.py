@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.shares.acknowledgement import AcknowledgeType
+from tests.unit.lab.checker.share_simulation import SimulatedShareGroup
 from tests.unit.lab.checker.simulation import TestProducer
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def run_regular_traffic(cluster: SimulatedCluster, random: Random, steps: int) -
         _produce(cluster, random, steps),
         _transact(cluster, random, steps),
         _retry(cluster, random, steps),
+        _share(cluster, random, steps),
         *(_consume(cluster, random, group, steps) for group in _GROUPS),
     ]
     while clients:
@@ -66,6 +69,8 @@ def _transact(cluster: SimulatedCluster, random: Random, steps: int) -> Iterator
     for _ in range(random.randint(1, steps)):
         partitions = random.sample(range(_PARTITIONS), random.randint(1, _PARTITIONS))
         for partition in partitions:
+            cluster.add_partition(producer, partition)
+            yield True
             cluster.produce(producer, partition, random.randint(1, 3))
             yield True
         is_commit = random.random() < 0.6
@@ -91,3 +96,22 @@ def _consume(cluster: SimulatedCluster, random: Random, group: str, steps: int) 
             if random.random() < 0.7:
                 cluster.commit(peer, group, partition, position)
                 yield True
+
+
+def _share(cluster: SimulatedCluster, random: Random, steps: int) -> Iterator[bool]:
+    # Two members take turns; what they do not acknowledge becomes available again.
+    group = SimulatedShareGroup(cluster, "sharers", random.randrange(_PARTITIONS))
+    members = [cluster.peer(f"sharer {number}", f"sharer {number}") for number in range(2)]
+    for member in members:
+        group.join(member)
+        yield True
+    for _ in range(random.randint(1, steps)):
+        member = random.choice(members)
+        offsets = group.fetch(member)
+        yield True
+        middle = random.randint(0, len(offsets))
+        kind = random.choice((AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE))
+        if offsets[:middle]:
+            group.acknowledge(member, offsets[:middle], kind)
+            yield True
+        group.expire(offsets[middle:])

@@ -10,6 +10,10 @@ from typing import Any, Final
 
 from kafkalite.lab.checker.collecting import Collector, Observation
 from kafkalite.lab.checker.history import Client, Event, History, Proof
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
 from kafkalite.protocol._generated.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -206,6 +210,25 @@ class SimulatedCluster:
         self.send(producer, partition, batch, offset)
         return offset
 
+    def add_partition(
+        self, producer: TestProducer, partition: int, *, peer: Peer | None = None
+    ) -> None:
+        """Add AddPartitionsToTxn, as clients without KIP-890 send it."""
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+            name=TOPIC, partitions=[partition]
+        )
+        self.request(
+            producer.peer if peer is None else peer,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=producer.transactional_id or "",
+                v3_and_below_producer_id=producer.producer_id,
+                v3_and_below_producer_epoch=producer.epoch,
+                v3_and_below_topics=[topic],
+            ),
+            AddPartitionsToTxnResponse(),
+        )
+
     def mark(self, producer: TestProducer, partition: int, *, is_commit: bool) -> None:
         """Append a marker of a transaction."""
         kind = ControlKind.COMMIT if is_commit else ControlKind.ABORT
@@ -296,6 +319,22 @@ class SimulatedCluster:
                 begun.setdefault(view.producer_id, view.base_offset)
         return min([*begun.values(), views[-1].last_offset + 1 if views else 0])
 
+    def committed_batches(self, partition: int) -> list[BatchView]:
+        """Return the batches that a consumer with read_committed gets."""
+        views = [BatchView(each) for each in self.logs[partition]]
+        aborted, stable_end = self._aborted(views), self._stable_end(views)
+        open_ids: set[int] = set()
+        found = []
+        for view in views:
+            if view.is_control:
+                open_ids.discard(view.producer_id)
+                continue
+            if (view.producer_id, view.base_offset) in aborted:
+                open_ids.add(view.producer_id)
+            if view.producer_id not in open_ids and view.last_offset < stable_end:
+                found.append(view)
+        return found
+
     @staticmethod
     def _aborted(views: list[BatchView]) -> list[tuple[int, int]]:
         """Return the producer id and first offset of each aborted transaction."""
@@ -320,6 +359,7 @@ class SimulatedCluster:
         is_answered: bool = True,
         is_effective: bool = True,
         producer: TestProducer | None = None,
+        error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         """Add OffsetCommit, or TxnOffsetCommit with a producer."""
         kind: Any = OffsetCommitRequest if producer is None else TxnOffsetCommitRequest
@@ -328,7 +368,9 @@ class SimulatedCluster:
         row = getattr(kind, f"{kind.__name__}Partition")(
             partition_index=partition, committed_offset=offset
         )
-        answered = getattr(answer, f"{answer.__name__}Partition")(partition_index=partition)
+        answered = getattr(answer, f"{answer.__name__}Partition")(
+            partition_index=partition, error_code=int(error)
+        )
         fields: dict[str, Any] = {} if producer is None else {
             "transactional_id": producer.transactional_id,
             "producer_id": producer.producer_id,
@@ -352,7 +394,7 @@ class SimulatedCluster:
             if is_answered
             else None,
         )
-        if is_effective and producer is None:
+        if is_effective and producer is None and error is ErrorCode.NONE:
             self.committed[group, partition] = offset
 
     def fetch_offset(

@@ -14,7 +14,8 @@ from kafkalite.lab.checker.findings import Severity
 from kafkalite.lab.checker.history import Range
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.lab.checker.planted import GROUP, PARTITION, PLANTED, Expected
+from tests.unit.lab.checker.expected import PARTITION, Expected
+from tests.unit.lab.checker.planted import GROUP, PLANTED
 from tests.unit.lab.checker.regular_traffic import run_regular_traffic
 from tests.unit.lab.checker.simulation import SimulatedCluster, TestProducer
 
