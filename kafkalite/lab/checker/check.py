@@ -48,7 +48,12 @@ RULES: Final[tuple[Callable[[History], Iterator[Finding]], ...]] = (
 )
 """The rules in the order of a report."""
 PRODUCER_RULES: Final = frozenset(
-    (transaction_rules.torn, transaction_rules.delayed_ends, log_rules.zombie_writes)
+    (
+        transaction_rules.torn,
+        transaction_rules.delayed_ends,
+        transaction_rules.delayed_additions,
+        log_rules.zombie_writes,
+    )
 )
 """The rules that need all partitions of a producer. The others need all about one partition."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
@@ -41,6 +41,8 @@ def delayed_ends(history: History) -> Iterator[Finding]:
         if end.outcome is Outcome.REFUSED or not _is_delayed(history, end):
             continue
         has_effect = _has_begun(history, end)
+        if has_effect is None:
+            continue
         effect = "took effect" if has_effect else "was accepted, without effect,"
         outcome = "commit" if end.is_commit else "abort"
         yield Finding(
@@ -59,20 +61,25 @@ def _is_delayed(history: History, row: TransactionEnd | TransactionAddition) -> 
     return history.was_given_up(row.event, row.transactional_id)
 
 
-def _has_begun(history: History, end: TransactionEnd) -> bool:
-    """Return whether a producer had used a transaction since the end before."""
+def _has_begun(history: History, end: TransactionEnd) -> bool | None:
+    """Return whether a producer had used a transaction since the end before.
+
+    Clients without KIP-890 add partitions before they write. None if the history has neither.
+    """
     since_ns = _latest_end_ns(history, end)
-    writes = (
-        each.event
-        for each in history.writes
-        if each.batch.producer_id == end.producer_id and each.outcome is not Outcome.REFUSED
-    )
-    additions = (
-        each.event
+    additions = [
+        each.event.sent_ns
         for each in history.transaction_additions
         if each.producer_id == end.producer_id and each.outcome is not Outcome.REFUSED
-    )
-    return any(since_ns < each.sent_ns < end.event.sent_ns for each in chain(writes, additions))
+    ]
+    uses = additions or [
+        each.event.sent_ns
+        for each in history.writes
+        if each.batch.producer_id == end.producer_id
+        and each.batch.is_transactional
+        and each.outcome is not Outcome.REFUSED
+    ]
+    return any(since_ns < each < end.event.sent_ns for each in uses) if uses else None
 
 
 def _latest_end_ns(history: History, row: TransactionEnd | TransactionAddition) -> int:
@@ -125,7 +132,7 @@ def delayed_additions(history: History) -> Iterator[Finding]:
         )
 
 
-class _Transaction:
+class Transaction:
     """The acknowledged batches of a transaction, and its end."""
 
     def __init__(self, writes: list[Write], end: TransactionEnd | None) -> None:
@@ -133,8 +140,11 @@ class _Transaction:
         self.end = end
 
 
-def _transactions(history: History, outcomes: TransactionOutcomes) -> Iterator[_Transaction]:
+def transactions_of(
+    history: History, outcomes: TransactionOutcomes | None = None
+) -> Iterator[Transaction]:
     """Yield the transactions of all producers, by the EndTxn requests that end them."""
+    outcomes = TransactionOutcomes(history) if outcomes is None else outcomes
     by_producer: dict[tuple[int, int], list[Write]] = defaultdict(list)
     for write in history.writes:
         if write.is_acknowledged and write.batch.is_transactional:
@@ -147,9 +157,9 @@ def _transactions(history: History, outcomes: TransactionOutcomes) -> Iterator[_
             own = [each for each in rest if each.event.sent_ns < end.event.sent_ns]
             rest = rest[len(own) :]
             if own:
-                yield _Transaction(own, end)
+                yield Transaction(own, end)
         if rest:
-            yield _Transaction(rest, None)
+            yield Transaction(rest, None)
 
 
 def torn(history: History) -> Iterator[Finding]:
@@ -159,7 +169,7 @@ def torn(history: History) -> Iterator[Finding]:
     says, and must come after all records of the transaction.
     """
     outcomes = TransactionOutcomes(history)
-    for transaction in _transactions(history, outcomes):
+    for transaction in transactions_of(history, outcomes):
         markers = _markers(outcomes, transaction.writes)
         kinds = {marker.is_commit for marker in markers.values()}
         if len(kinds) > 1:
@@ -179,7 +189,7 @@ def _markers(outcomes: TransactionOutcomes, writes: list[Write]) -> dict[Partiti
     return {partition: marker for partition, marker in found.items() if marker is not None}
 
 
-def _different_markers(transaction: _Transaction, markers: dict[Partition, Marker]) -> Finding:
+def _different_markers(transaction: Transaction, markers: dict[Partition, Marker]) -> Finding:
     write = transaction.writes[0]
     committed = ", ".join(str(each) for each, marker in markers.items() if marker.is_commit)
     aborted = ", ".join(str(each) for each, marker in markers.items() if not marker.is_commit)
@@ -197,7 +207,7 @@ def _different_markers(transaction: _Transaction, markers: dict[Partition, Marke
 
 
 def _other_outcome(
-    transaction: _Transaction, end: TransactionEnd, markers: dict[Partition, Marker]
+    transaction: Transaction, end: TransactionEnd, markers: dict[Partition, Marker]
 ) -> Finding:
     answered, actual = ("commit", "abort") if end.is_commit else ("abort", "commit")
     marker = next(iter(markers.values()))
@@ -217,7 +227,7 @@ def _other_outcome(
     )
 
 
-def _splits(outcomes: TransactionOutcomes, transaction: _Transaction) -> Iterator[Finding]:
+def _splits(outcomes: TransactionOutcomes, transaction: Transaction) -> Iterator[Finding]:
     """Yield the markers between two batches of a transaction in one partition."""
     by_partition: dict[Partition, list[Write]] = defaultdict(list)
     for write in transaction.writes:
