@@ -1,4 +1,4 @@
-"""TestCluster: a cluster on a disk whose requests are bytes, and whose time tests control."""
+"""TestCluster: a cluster in memory whose requests are bytes, and whose time tests control."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.memory_files import InMemoryFiles
 from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.wire.session import PendingAnswer
 from tests.cluster.responses import PendingResponse, frame_of, parsed
-from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ class TestCluster(Clients):
         is_paced: bool = False,
     ) -> None:
         self._path, self._nodes = str(path), nodes
-        self._files = new_files(self) if files is None else files
+        self._files = InMemoryFiles() if files is None else files
         self._settings = dict(config or {})
         self._node_settings = node_config or {}
         self._as_version = as_version

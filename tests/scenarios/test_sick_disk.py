@@ -23,6 +23,7 @@ from kafkalite.server.settings import Settings
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.cluster.transactions import TransactionCluster
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
+from tests.unit.open_files import new_files
 from tests.unit.storage.logs import batch
 
 if TYPE_CHECKING:
@@ -44,10 +45,10 @@ SETTINGS = Settings(
 
 
 class SickDiskCluster(TransactionCluster):
-    """A cluster whose disk failures are logged."""
+    """A cluster on a disk whose failures are logged."""
 
     def __init__(self, path: Path, files: Files | None = None) -> None:
-        super().__init__(path, files=files)
+        super().__init__(path, files=new_files(self) if files is None else files)
         self.words = io.StringIO()
         self._directory.health.subscribe(Reports(Log(Level.WARNING, "json", self.words)))
 

@@ -18,6 +18,7 @@ from kafkalite.cluster.quorum import (
 )
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.ports.files import OsFiles
 from kafkalite.protocol._generated.records.no_op import NoOpRecord
 from kafkalite.protocol.codec import encode_metadata_record
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -88,10 +89,11 @@ def test_the_epoch_of_a_log_that_kafka_has_written_does_not_decrease(wire: TestC
 
 
 def test_a_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
-    TestCluster(tmp_path).end()
+    files = OsFiles()
+    TestCluster(tmp_path, files=files).end()
     (tmp_path / START_OFFSETS_FILE).write_text(f"0\n1\n{METADATA_TOPIC} 0 3\n")
     with pytest.raises(OSError, match="begins at offset 3: the earlier records are in a snapshot"):
-        TestCluster(tmp_path)
+        TestCluster(tmp_path, files=files)
     assert (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
 
 
