@@ -117,6 +117,11 @@ COMMANDS = (
     ModuleCommand("diff", "Compare two captures by API and field.", "diff"),
     ModuleCommand("audit", "Write tables, audits and a report about captures.", "audit"),
     ModuleCommand(
+        "sweep",
+        "Run a command again and again, each time with one failure at one of its requests.",
+        "sweep",
+    ),
+    ModuleCommand(
         "bisect",
         "Find the record that made a condition about the state of a cluster true.",
         "bisect",

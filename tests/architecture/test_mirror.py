@@ -40,6 +40,8 @@ TESTED_ELSEWHERE = {
             "transaction_rules",
         )
     },
+    "lab/sweep/follow_ups.py": "tests/unit/lab/sweep/test_sweep.py",
+    "lab/sweep/runs.py": "tests/unit/lab/sweep/test_sweep.py",
     "lab/checker/observed_history.py": "tests/unit/testing/test_checks.py",
     "lab/checker/report.py": "tests/unit/cli/test_check.py",
     # The steps from a capture's bytes to its tables. The tests compare the resulting tables with

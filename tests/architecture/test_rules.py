@@ -139,6 +139,8 @@ OWN_TIME = {
     "docker/tools/log_directory_moves.py": "waits for replicas to move, as Kafka's tool does",
     "docker/tools/verifiable_consumer.py": "leaves its group within --close-timeout",
     "cli/process.py": "schedules garbage collection",
+    "cli/sweep.py": "limits how long a sweep takes",
+    "lab/sweep/commands.py": "limits how long the command of a user takes",
     "ports/signals.py": "wakes the event loop for signals on Windows",
     "ports/turns.py": "limits how long one request is served before others",
     "server/memory_queue.py": "limits how long a client may hold memory that others wait for",

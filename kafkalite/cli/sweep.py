@@ -1,0 +1,240 @@
+"""`kafkalite sweep`: run a command again and again, each time with one failure at one request.
+
+The exit status is 0 without a finding, 1 with one, and 2 if the sweep cannot run. Ctrl-C prints
+what was found so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from kafkalite.cli.argument_types import whole_number
+from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error, print_output
+from kafkalite.cli.streams import open_closed_streams, printable
+from kafkalite.cli.tables import table_lines
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.sweep import CaseResult, Sweep, SweepOptions
+
+_INTERRUPTED_STATUS: Final = 130
+_MAX_JOBS: Final = 64
+_MAX_BROKERS: Final = 32
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `sweep`."""
+    parser.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND",
+        help="command that uses the cluster in the variable KAFKA_BOOTSTRAP_SERVERS",
+    )
+    add = parser.add_argument
+    add("--state", metavar="FILE", help="topics, records, groups and more of the cluster [empty]")
+    add("--brokers", type=whole_number, default=3, metavar="N", help="number of nodes [3]")
+    add("--clock", default="auto", metavar="MODE", help="clock, as for kafkalite serve [auto]")
+    add(
+        "--timeout",
+        metavar="DURATION",
+        help="time limit of a run [a minute and 5 times the slowest run without failures]",
+    )
+    add("--check", metavar="COMMAND", help="command that fails if something is wrong after a run")
+    add("--list", action="store_true", help="print the cases, and run none")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="run only cases like this, such as Produce or '*-lost'; can be repeated",
+    )
+    add("--skip", action="append", default=[], metavar="PATTERN", help="run no cases like this")
+    add("--budget", metavar="DURATION", help="begin no case after this time, such as 10m [none]")
+    add("--seed", type=whole_number, default=1, metavar="N", help="seed of the order of cases [1]")
+    add("--jobs", type=whole_number, default=1, metavar="N", help="runs at the same time [1]")
+    add("--case", metavar="CASE", help="run one case, such as 'Produce#3 orders-0 late'")
+
+
+def run(arguments: Namespace) -> None:
+    """Run the sweep, and print the report; raises SystemExit with a status other than 0."""
+    open_closed_streams()
+    # Imported here: a broker starts faster without them.
+    from kafkalite.cli.process import START_ERRORS  # noqa: PLC0415
+    from kafkalite.lab.sweep.commands import CommandError  # noqa: PLC0415
+    from kafkalite.lab.sweep.sweep import Sweep, SweepError  # noqa: PLC0415
+
+    try:
+        options = _options(arguments)
+        budget_s = _seconds("--budget", arguments.budget)
+        case = _case(arguments.case)
+        with Sweep(options) as sweep:
+            sweep.run_baseline(_report_baseline)
+            cases = [case] if case is not None else _selected(sweep, arguments)
+            if arguments.list:
+                print_output("".join(f"{each}\n" for each in cases))
+                return
+            status = _sweep(sweep, cases, options, budget_s)
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED_STATUS) from None
+    except SweepError as error:
+        sys.stderr.write(f"kafkalite: {_printable_lines(str(error))}\n")
+        raise SystemExit(USAGE_STATUS) from None
+    except (ValueError, CommandError, *START_ERRORS) as error:
+        exit_with_error(USAGE_STATUS, str(error))
+    if status:
+        raise SystemExit(status)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+def _options(arguments: Namespace) -> SweepOptions:
+    """Return the options of a sweep; raises ValueError for invalid ones."""
+    from kafkalite.lab.sweep.sweep import SweepOptions  # noqa: PLC0415 - see above
+
+    command = arguments.command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        raise ValueError("sweep needs a command: kafkalite sweep -- COMMAND")
+    for name, value, highest in (
+        ("--jobs", arguments.jobs, _MAX_JOBS),
+        ("--brokers", arguments.brokers, _MAX_BROKERS),
+    ):
+        if not 1 <= value <= highest:
+            raise ValueError(f"{name} {value} is not between 1 and {highest}")
+    return SweepOptions(
+        command=tuple(command),
+        check=_words("--check", arguments.check),
+        state=arguments.state,
+        brokers=arguments.brokers,
+        clock=arguments.clock,
+        limit_s=_seconds("--timeout", arguments.timeout),
+        jobs=arguments.jobs,
+    )
+
+
+def _words(option: str, text: str | None) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text or ""))
+    except ValueError as error:
+        raise ValueError(f"{option} {text!r}: {error}".lower()) from None
+    if text is not None and not words:
+        raise ValueError(f"{option} is empty: write a command")
+    return words
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
+
+    if text is None:
+        return None
+    milliseconds = duration_ms(text)
+    if milliseconds <= 0:
+        raise ValueError(f"{option} {text!r} is not longer than 0")
+    return milliseconds / 1000
+
+
+def _case(text: str | None) -> Case | None:
+    from kafkalite.lab.sweep.cases import parse_case  # noqa: PLC0415 - see above
+
+    return None if text is None else parse_case(text)
+
+
+def _selected(sweep: Sweep, arguments: Namespace) -> list[Case]:
+    """Return the selected cases in their order; raises ValueError if there is none."""
+    from kafkalite.lab.sweep.cases import ordered, selected  # noqa: PLC0415 - see above
+
+    every = sweep.cases()
+    cases = ordered(selected(every, arguments.only, arguments.skip), arguments.seed)
+    if not cases:
+        raise ValueError(f"--only and --skip select none of {len(every)} cases; see --list")
+    return cases
+
+
+def _report_baseline(number: int) -> None:
+    from kafkalite.lab.sweep.sweep import BASELINE_RUNS  # noqa: PLC0415 - see above
+
+    _note(f"run {number} of {BASELINE_RUNS} without failures")
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"kafkalite: {printable(text)}\n")
+    sys.stderr.flush()
+
+
+def _sweep(
+    sweep: Sweep, cases: Sequence[Case], options: SweepOptions, budget_s: float | None
+) -> int:
+    """Run the cases, print the report, and return the exit status."""
+    from kafkalite.lab.sweep.report import finding_lines, shown, summary, table  # noqa: PLC0415
+
+    deadline = None if budget_s is None else monotonic() + budget_s
+    results: list[CaseResult] = []
+    interrupted = False
+    try:
+        with _Progress(len(cases)) as progress:
+            for each in sweep.run_all(cases, _is_over(deadline)):
+                results.append(each)
+                progress.add(each)
+    except KeyboardInterrupt:
+        interrupted = True
+        sweep.stop()
+    for each in shown(results):
+        for line in finding_lines(each, options.command):
+            print_output(f"{printable(line)}\n")
+    if results:
+        header, rows = table(results)
+        for line in table_lines(header, rows):
+            print_output(f"{line}\n")
+    print_output(f"{summary(results, len(cases))}\n")
+    if interrupted:
+        return _INTERRUPTED_STATUS
+    return FAILED_STATUS if any(each.verdict.is_finding for each in results) else 0
+
+
+def _is_over(deadline: float | None) -> Callable[[], bool]:
+    return lambda: deadline is not None and monotonic() >= deadline
+
+
+class _Progress:
+    """A progress bar on a terminal, if rich is installed; else a line for each finding."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._findings = 0
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            with suppress(ImportError):
+                from rich.console import Console  # noqa: PLC0415 - only on terminals
+                from rich.progress import Progress  # noqa: PLC0415 - as above
+
+                self._bar = Progress(console=Console(file=sys.stderr), transient=True)
+                self._task = self._bar.add_task("sweep", total=self._total)
+                self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, result: CaseResult) -> None:
+        """Show that a case has ended."""
+        self._findings += result.verdict.is_finding
+        if self._bar is not None:
+            text = f"sweep, {self._findings} findings" if self._findings else "sweep"
+            self._bar.update(self._task, advance=1, description=text)
+        elif result.verdict.is_finding:
+            _note(f"failed: {result.case}")

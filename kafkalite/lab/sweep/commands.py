@@ -1,0 +1,129 @@
+"""The command of a sweep: a process group that is run with a time limit, and ended with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.ports.system import IS_WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GRACE_S: Final = 2.0
+"""The time that a command has to end after SIGTERM, before its group is killed."""
+_MAX_OUTPUT_BYTES: Final = 16 * 1024
+"""The end of the output of a command, which is stored."""
+
+
+class CommandError(Exception):
+    """A command that cannot be started; one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """How a command ended."""
+
+    status: int | None
+    """The exit status, negative for a signal; None if the time limit ended it."""
+    seconds: float
+    output: str
+    """The end of what it wrote to stdout and stderr."""
+    ignored_termination: bool = False
+    """Whether it was killed because it went on after SIGTERM."""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it ended by itself, with exit status 0."""
+        return self.status == 0
+
+
+class Command:
+    """A command that can run several times, also at the same time."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        self._lock = Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_stopped = False
+
+    def run(self, variables: Mapping[str, str], limit_s: float) -> CommandResult:
+        """Run the command with more environment variables, for at most `limit_s` seconds.
+
+        The processes that it leaves behind are killed. Raises CommandError if it cannot start.
+        """
+        with TemporaryFile() as output:
+            began = monotonic()
+            process = self._start(variables, output.fileno())
+            status: int | None = None
+            ignored_termination = False
+            try:
+                status = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                ignored_termination = _terminate(process)
+            finally:
+                seconds = monotonic() - began
+                _signal_group(process, "SIGKILL")
+                with self._lock:
+                    self._running.discard(process)
+            size = output.seek(0, os.SEEK_END)
+            output.seek(max(0, size - _MAX_OUTPUT_BYTES))
+            text = output.read().decode(errors="replace")
+        return CommandResult(
+            status=status, seconds=seconds, output=text, ignored_termination=ignored_termination
+        )
+
+    def stop(self) -> None:
+        """End all runs, and start no others: each gets SIGTERM, and is killed after GRACE_S."""
+        with self._lock:
+            self._is_stopped = True
+            running = tuple(self._running)
+        for process in running:
+            _terminate(process)
+
+    def _start(self, variables: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._is_stopped:
+                raise CommandError("the sweep was stopped")
+            try:
+                process = subprocess.Popen(  # noqa: S603 - the user's command
+                    self.words,
+                    env={**os.environ, **variables},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=not IS_WINDOWS,
+                )
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise CommandError(f"cannot run {self.words[0]!r}: {reason}") from error
+            self._running.add(process)
+        return process
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> bool:
+    """End the group of a process; return whether it had to be killed."""
+    _signal_group(process, "SIGTERM")
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        _signal_group(process, "SIGKILL")
+        process.wait()
+        return True
+    return False
+
+
+def _signal_group(process: subprocess.Popen[bytes], name: str) -> None:
+    """Send a signal to a process and to those that it has started, if any is left."""
+    with suppress(OSError):  # all have ended
+        if IS_WINDOWS:
+            process.terminate()
+        else:
+            os.killpg(process.pid, getattr(signal, name))

@@ -1,0 +1,79 @@
+"""The report of a sweep as text: findings, and a table of APIs and failures."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.lab.sweep.failures import FAILURES
+from kafkalite.lab.sweep.verdict import Outcome
+from kafkalite.ports.texts import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.sweep import CaseResult
+
+Cells = list[str]
+
+_SHOWN: Final = (Outcome.FAILED, Outcome.UNSTEADY, Outcome.SLOW)
+"""Outcomes with a line for each case."""
+
+
+def repeating_line(case: Case, command: Sequence[str]) -> str:
+    """Return the command of the shell that repeats a case."""
+    return f"kafkalite sweep --case {shlex.quote(str(case))} -- {shlex.join(command)}"
+
+
+def finding_lines(result: CaseResult, command: Sequence[str]) -> Iterator[str]:
+    """Yield the lines about a case that is worth a look."""
+    yield f"{result.verdict.outcome.value}: {result.case}"
+    yield f"  the request {result.case.kind.text}"
+    for reason in result.verdict.reasons:
+        yield f"  {reason}"
+    for line in result.output.splitlines():
+        yield f"    | {line}"
+    yield f"  repeat: {repeating_line(result.case, command)}"
+
+
+def shown(results: Iterable[CaseResult]) -> list[CaseResult]:
+    """Return the results that are worth a look, findings first."""
+    found = [each for each in results if each.verdict.outcome in _SHOWN]
+    return sorted(found, key=lambda each: _SHOWN.index(each.verdict.outcome))
+
+
+def table(results: Iterable[CaseResult]) -> tuple[Cells, list[Cells]]:
+    """Return the header and the rows of a table: failures by API, with the numbers of cases.
+
+    A cell is "5" if the program survives all of 5 cases, and "2/5" if it fails in 2 of them.
+    """
+    total: Counter[tuple[str, str]] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    for each in results:
+        key = each.case.failure, each.case.api
+        total[key] += 1
+        failed[key] += each.verdict.is_finding
+    apis = list(dict.fromkeys(api for _, api in total))
+    rows = [
+        [failure, *(_cell(failed[failure, api], total[failure, api]) for api in apis)]
+        for failure in FAILURES
+        if any(name == failure for name, _ in total)
+    ]
+    return ["failure", *apis], rows
+
+
+def _cell(failed: int, total: int) -> str:
+    if not total:
+        return ""
+    return f"{failed}/{total}" if failed else f"{total}"
+
+
+def summary(results: Sequence[CaseResult], total: int) -> str:
+    """Return the numbers of cases by outcome, and of those that were not run."""
+    counts = Counter(each.verdict.outcome for each in results)
+    parts = [f"{counts[each]} {each.value}" for each in Outcome if counts[each]]
+    if total > len(results):
+        parts.append(f"{total - len(results)} not run")
+    return f"{count_text(total, 'case')}: {', '.join(parts) or 'none run'}"

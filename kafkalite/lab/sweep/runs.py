@@ -1,0 +1,162 @@
+"""Runs of a command: each with a cluster of its own, which begins with the same state."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.coordinator.event_history import REFUSAL_KINDS
+from kafkalite.gateway.true_errors import TRUE_ERRORS
+from kafkalite.lab.sweep.failures import MOMENTARY
+from kafkalite.lab.sweep.follow_ups import Follower, call
+from kafkalite.lab.sweep.requests import Partition, RequestRecorder
+from kafkalite.lab.sweep.verdict import Observed, new_violations
+from kafkalite.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.commands import Command, CommandResult
+    from kafkalite.lab.sweep.failures import FollowUp
+    from kafkalite.lab.sweep.requests import SeenRequest
+    from kafkalite.server.broker import Broker as ServerBroker
+    from kafkalite.server.snapshot import Snapshot
+    from kafkalite.testing.broker import Broker
+    from kafkalite.testing.faults import InjectedFault
+
+BOOTSTRAP_VARIABLE: Final = "KAFKA_BOOTSTRAP_SERVERS"
+CONTROL_VARIABLE: Final = "KAFKALITE_CONTROL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRun:
+    """A run without a failure."""
+
+    command: CommandResult
+    requests: tuple[SeenRequest, ...]
+    violated_rules: frozenset[str]
+    """The rules of the checker that it violates."""
+    in_sync: Mapping[Partition, int]
+    """The number of replicas in sync at the end."""
+    check: CommandResult | None = None
+
+
+class Runs:
+    """Runs a command with clusters that are forks of one broker, and begin with its state.
+
+    `check` is a command that is run after each run, with the same variables; its exit status says
+    whether what the user wants is so.
+    """
+
+    def __init__(
+        self, broker: Broker, command: Command, check: Command | None, snapshot: Snapshot
+    ) -> None:
+        self._broker = broker
+        self._command = command
+        self._check = check
+        self._snapshot = snapshot
+
+    def plain(self, limit_s: float) -> PlainRun:
+        """Run the command without a failure."""
+        with self._cluster() as (cluster, recorder):
+            variables = _variables(cluster)
+            result = self._command.run(variables, limit_s)
+            check = self._check.run(variables, limit_s) if self._check is not None else None
+            return PlainRun(
+                command=result,
+                requests=tuple(recorder.requests()),
+                violated_rules=frozenset(each.rule for each in cluster.check().violations),
+                in_sync=_in_sync(cluster),
+                check=check,
+            )
+
+    def with_failures(
+        self,
+        cases: Sequence[Case],
+        limit_s: float,
+        usual: PlainRun,
+        timeouts_ms: Mapping[FollowUp, int],
+        *,
+        keep: Callable[[Broker], None] | None = None,
+    ) -> Observed:
+        """Run the command with one or several failures.
+
+        `usual` is a run without failures. `keep` is called at the end, before the cluster stops.
+        """
+        with self._cluster() as (cluster, recorder):
+            faults = [cluster.faults.add(**each.fault_fields()) for each in cases]
+            followers = [
+                Follower(cluster, recorder, case, fault, timeouts_ms)
+                for case, fault in zip(cases, faults, strict=True)
+            ]
+            variables = _variables(cluster)
+            result = self._command.run(variables, limit_s)
+            waiting = tuple(recorder.waiting()) if result.status is None else ()
+            for each in followers:
+                each.end()
+            observed = Observed(
+                command=result,
+                fired=all(each.firings for each in faults),
+                is_true=all(
+                    _is_true(cluster, case, fault)
+                    for case, fault in zip(cases, faults, strict=True)
+                ),
+                anomalies=(
+                    *new_violations(cluster.check().violations, usual.violated_rules),
+                    *self._check_reasons(variables, limit_s),
+                ),
+                waiting=waiting,
+            )
+            if keep is not None:
+                keep(cluster)
+        return observed
+
+    def _check_reasons(self, variables: Mapping[str, str], limit_s: float) -> Iterator[str]:
+        if self._check is None:
+            return
+        result = self._check.run(variables, limit_s)
+        if not result.is_success:
+            last = result.output.strip().rpartition("\n")[2]
+            status = "did not end" if result.status is None else f"exit status {result.status}"
+            yield f"the check failed ({status})" + (f": {last}" if last else "")
+
+    @contextmanager
+    def _cluster(self) -> Iterator[tuple[Broker, RequestRecorder]]:
+        recorder = RequestRecorder()
+        with self._broker.fork(self._snapshot) as cluster:
+            cluster.start_checking()
+            call(cluster, lambda broker: broker.subscribe(recorder.observe))
+            yield cluster, recorder
+
+
+def _variables(cluster: Broker) -> dict[str, str]:
+    return {
+        BOOTSTRAP_VARIABLE: cluster.bootstrap_servers,
+        CONTROL_VARIABLE: cluster.control_url,
+    }
+
+
+def _in_sync(cluster: Broker) -> dict[Partition, int]:
+    def read(broker: ServerBroker) -> dict[Partition, int]:
+        assert broker.cluster is not None
+        return {
+            Partition(topic.name, each.index): len(each.isr)
+            for topic in broker.cluster.metadata.image.topics.values()
+            for each in topic.partitions
+        }
+
+    found: dict[Partition, int] = call(cluster, read)
+    return found
+
+
+def _is_true(cluster: Broker, case: Case, fault: InjectedFault) -> bool:
+    """Return whether the broker has made the error of a fault true, by its history."""
+    code = case.kind.action.get("error")
+    if code is None or ErrorCode[code] in MOMENTARY or ErrorCode[code] not in TRUE_ERRORS:
+        return True
+    cause = f"fault {fault.id} "
+    return any(
+        cause in f"{each.text} " for each in cluster.explain() if each.kind not in REFUSAL_KINDS
+    )

@@ -1,0 +1,73 @@
+"""`kafkalite sweep`: its output and its exit status."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TINY = Path(__file__).parents[1] / "lab" / "sweep" / "tiny_client.py"
+CARELESS = ["--brokers", "1", "--", sys.executable, "-IS", str(TINY), "careless"]
+
+
+def run(*arguments: str) -> int:
+    try:
+        main(["sweep", *arguments])
+    except SystemExit as error:
+        return int(error.code or 0)
+    return 0
+
+
+def test_a_finding_is_printed_with_the_line_that_repeats_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("--only", "ApiVersions#1", "--only", "request-lost", "--skip", "stalled",
+               "--skip", "killed-before", "--skip", "ApiVersions#2", *CARELESS) == 1  # fmt: skip
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
+    assert lines[0] == "failed: ApiVersions#1 request-lost"
+    assert lines[-4].startswith("  repeat: kafkalite sweep --case 'ApiVersions#1 request-lost' -- ")
+    assert lines[-1] == "1 case: 1 failed"
+    assert "kafkalite: run 3 of 3 without failures" in output.err
+    assert "kafkalite: failed: ApiVersions#1 request-lost" in output.err
+
+
+def test_cases_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--list", "--skip", "stalled", *CARELESS) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "ApiVersions#1 request-lost",
+        "ApiVersions#1 killed-before",
+        "ApiVersions#2 killed-before",
+        "ApiVersions#2 request-lost",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "sweep needs a command: kafkalite sweep -- COMMAND"),
+        (["--"], "sweep needs a command: kafkalite sweep -- COMMAND"),
+        (["--case", "Produce late", "--", "true"], "must begin with an API and a number"),
+        (["--jobs", "0", "--", "true"], "--jobs 0 is not between 1 and 64"),
+        (["--budget", "10", "--", "true"], "'10'"),
+        (["--check", "", "--", "true"], "--check is empty: write a command"),
+        (["--state", "/none.yaml", "--", "true"], "/none.yaml"),
+        (["--clock", "fast", "--", "true"], "fast"),
+        (["--", "no-such-program"], "cannot run 'no-such-program': no such file or directory"),
+        (["--", sys.executable, "-ISc", "import os; os._exit(4)"], "it ended with exit status 4"),
+    ],
+)
+def test_a_sweep_that_cannot_run_says_why(
+    arguments: Sequence[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert "Traceback" not in error

@@ -1,0 +1,27 @@
+"""Requests and cases for tests of sweeps."""
+
+from __future__ import annotations
+
+from kafkalite.lab.sweep.commands import CommandResult
+from kafkalite.lab.sweep.failures import CaseContext
+from kafkalite.lab.sweep.requests import Partition, SeenRequest
+from kafkalite.protocol.api_keys import ApiKey
+
+ORDERS = Partition("orders", 0)
+CONTEXT = CaseContext(nodes=3, in_sync={ORDERS: 3})
+
+
+def produce(client_id: str = "shop", partition: Partition = ORDERS, acks: int = -1) -> SeenRequest:
+    return SeenRequest(
+        api_key=ApiKey.PRODUCE, client_id=client_id, partitions=(partition,), acks=acks
+    )
+
+
+def of_member(key: ApiKey, *, epoch: int = 1, client_id: str = "shop") -> SeenRequest:
+    return SeenRequest(
+        api_key=key, client_id=client_id, groups=("shop",), names_member=True, epoch=epoch
+    )
+
+
+def ended(status: int | None = 0, output: str = "") -> CommandResult:
+    return CommandResult(status=status, seconds=1.5, output=output)

@@ -1,0 +1,49 @@
+"""The report of a sweep as text."""
+
+from __future__ import annotations
+
+from kafkalite.lab.sweep.cases import parse_case
+from kafkalite.lab.sweep.report import finding_lines, shown, summary, table
+from kafkalite.lab.sweep.sweep import CaseResult
+from kafkalite.lab.sweep.verdict import Outcome, Verdict
+
+
+def result(text: str, outcome: Outcome, *reasons: str, output: str = "") -> CaseResult:
+    found = Verdict(outcome=outcome, reasons=reasons)
+    return CaseResult(case=parse_case(text), verdict=found, seconds=1.0, output=output)
+
+
+FAILED = result("Produce#1 orders-0 late", Outcome.FAILED, "exit status 1", output="a\nb")
+RESULTS = [
+    result("Heartbeat#1 late", Outcome.SURVIVED),
+    result("Produce#2 orders-0 late", Outcome.SURVIVED),
+    result("Produce#2 orders-0 stalled", Outcome.SLOW),
+    FAILED,
+]
+
+
+def test_a_finding_has_the_line_that_repeats_it() -> None:
+    assert [*finding_lines(FAILED, ["pytest", "my tests"])] == [
+        "failed: Produce#1 orders-0 late",
+        "  the request is lost with its connection, and handled after the next one of its kind",
+        "  exit status 1",
+        "    | a",
+        "    | b",
+        "  repeat: kafkalite sweep --case 'Produce#1 orders-0 late' -- pytest 'my tests'",
+    ]
+
+
+def test_findings_are_first() -> None:
+    assert shown(RESULTS) == [FAILED, RESULTS[2]]
+
+
+def test_the_table_has_the_numbers_of_cases_and_of_findings() -> None:
+    assert table(RESULTS) == (
+        ["failure", "Heartbeat", "Produce"],
+        [["late", "1", "1/2"], ["stalled", "", "1"]],
+    )
+
+
+def test_the_summary_counts_all_cases() -> None:
+    assert summary(RESULTS, 9) == "9 cases: 2 survived, 1 failed, 1 slow, 5 not run"
+    assert summary([], 1) == "1 case: 1 not run"

@@ -1,0 +1,73 @@
+"""Verdicts: which runs are findings."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.lab.sweep.commands import CommandResult
+from kafkalite.lab.sweep.failures import FAILURES
+from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, verdict
+from tests.unit.lab.sweep.seen import ended
+
+LATE, STALLED, FENCED = FAILURES["late"], FAILURES["stalled"], FAILURES["PRODUCER_FENCED"]
+
+
+def test_a_program_that_succeeds_survives() -> None:
+    assert verdict(LATE, Observed(command=ended(), fired=True)) == Verdict(outcome=Outcome.SURVIVED)
+
+
+def test_an_exit_status_is_a_finding() -> None:
+    found = verdict(LATE, Observed(command=ended(3), fired=True))
+    assert found.is_finding
+    assert found.reasons == ("the command ended with exit status 3",)
+
+
+def test_a_signal_is_named() -> None:
+    found = verdict(LATE, Observed(command=ended(-11), fired=True))
+    assert found.reasons == ("the command was ended by signal 11",)
+
+
+def test_a_time_out_names_what_clients_wait_for() -> None:
+    command = CommandResult(status=None, seconds=61.2, output="", ignored_termination=True)
+    found = verdict(LATE, Observed(command=command, fired=True, waiting=("a waits for Fetch",)))
+    assert found.is_finding
+    assert found.reasons == (
+        "the command did not end within 61.2 s",
+        "it was killed, because it ignored SIGTERM",
+        "a waits for Fetch",
+    )
+
+
+@pytest.mark.parametrize("status", [1, None])
+def test_a_stall_is_slow_and_no_finding(status: int | None) -> None:
+    assert verdict(STALLED, Observed(command=ended(status), fired=True)).outcome is Outcome.SLOW
+
+
+def test_a_program_may_end_after_a_fatal_error_but_not_hang() -> None:
+    assert verdict(FENCED, Observed(command=ended(1), fired=True)).outcome is Outcome.SURVIVED
+    assert verdict(FENCED, Observed(command=ended(None), fired=True)).is_finding
+
+
+@pytest.mark.parametrize("failure", [LATE, STALLED, FENCED])
+def test_an_anomaly_is_always_a_finding(failure: object) -> None:
+    observed = Observed(command=ended(), fired=True, anomalies=("lost: 1 record",))
+    found = verdict(failure, observed)  # type: ignore[arg-type]
+    assert found.is_finding
+    assert found.reasons == ("lost: 1 record",)
+
+
+def test_what_did_not_happen_is_no_finding() -> None:
+    assert verdict(LATE, Observed(command=ended(), fired=False)).outcome is Outcome.NOT_REACHED
+    assert verdict(LATE, Observed(command=ended(1), fired=False)).outcome is Outcome.UNSTEADY
+    untrue = Observed(command=ended(1), fired=True, is_true=False)
+    assert verdict(LATE, untrue).outcome is Outcome.NOT_TRUE
+
+
+def test_a_finding_must_repeat() -> None:
+    failed = Verdict(outcome=Outcome.FAILED, reasons=("exit status 1",))
+    survived = Verdict(outcome=Outcome.SURVIVED)
+    assert confirmed([failed, failed]) is failed
+    assert confirmed([survived]) is survived
+    found = confirmed([failed, survived])
+    assert found.outcome is Outcome.UNSTEADY
+    assert found.reasons == ("failed in 1 of 2 runs", "exit status 1")
