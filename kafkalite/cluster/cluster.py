@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 METADATA_LEADER_EPOCH = 1
 """The epoch of the metadata log: the controllers of a cluster hold no elections."""
+_MAX_SESSIONS = "max.incremental.fetch.session.cache.slots"
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
 """One batch contains all records of a metadata change, so its size has no other limit."""
 
@@ -297,16 +298,26 @@ class Cluster:
 
         TransactionMarkers(self.nodes, self.transactions, self.outbox, self.pace).write(intent)
 
+    @property
+    def controller_config(self) -> BrokerConfig:
+        """The settings of the controller, or of the node that acts as controller."""
+        return self.config.of_controller(self.metadata.image.active_brokers)
+
     def _new_partitions(self, directory: DataDirectory, metadata_log: Log) -> PartitionTable:
         return PartitionTable(
             directory=directory,
             other_logs={(METADATA_TOPIC, 0): metadata_log},
             clock=self.clock,
             entropy=self.entropy,
-            log_config=lambda overrides: topic_log_config(overrides, self.config),
-            max_fetch_sessions=self.config.int("max.incremental.fetch.session.cache.slots"),
+            log_config=self._log_config,
+            has_own_defaults=self.config.has_own_topic_defaults,
+            max_fetch_sessions=lambda node_id: self.config.node_int(node_id, _MAX_SESSIONS),
             on_truncation=self._report_truncation,
         )
+
+    def _log_config(self, overrides: Mapping[str, str], node_id: int | None) -> LogConfig:
+        config = self.config if node_id is None else self.config.of_node(node_id)
+        return topic_log_config(overrides, config)
 
     def _report_truncation(self, truncation: Truncation) -> None:
         """Add the truncation of a partition to the history of its topic, and report it."""

@@ -318,7 +318,7 @@ class NodeControl:
 
     def _start_session_timer(self, node_id: int) -> None:
         clock = self._cluster.clock
-        timeout_ms = self._cluster.config.int("broker.session.timeout.ms")
+        timeout_ms = self._cluster.controller_config.int("broker.session.timeout.ms")
         self._session_timers[node_id] = clock.call_at(
             clock.now_ms() + timeout_ms, lambda: self._expire_session(node_id)
         )

@@ -27,7 +27,12 @@ CONTINUE_DELAY_MS = 10
 
 
 class _Task(NamedTuple):
-    period_ms: int
+    interval: str
+    """The setting of the controller with the interval."""
+    factor: int
+    """Converts the interval to milliseconds."""
+    switch: str | None
+    """The setting of the controller that enables the elections; None if they always take place."""
     needs_election: Callable[[PartitionImage], bool]
     elect: Callable[[int], bool]
 
@@ -43,27 +48,29 @@ def _has_another_leader(partition: PartitionImage) -> bool:
 class PeriodicElections:
     """The periodic elections of one cluster."""
 
-    __slots__ = ("_clock", "_metadata", "_start_ms", "_tasks", "_timers")
+    __slots__ = ("_clock", "_config", "_metadata", "_start_ms", "_tasks", "_timers")
 
     def __init__(self, clock: Clock, config: BrokerConfig, metadata: MetadataController) -> None:
         self._clock = clock
+        self._config = config
         self._metadata = metadata
         self._start_ms = clock.now_ms()
         self._tasks = [
             _Task(
-                config.int("unclean.leader.election.interval.ms"),
+                "unclean.leader.election.interval.ms",
+                1,
+                None,
                 _has_no_leader,
                 metadata.elect_unclean_leaders,
-            )
+            ),
+            _Task(
+                "leader.imbalance.check.interval.seconds",
+                1000,
+                "auto.leader.rebalance.enable",
+                _has_another_leader,
+                metadata.elect_preferred_leaders,
+            ),
         ]
-        if config.bool("auto.leader.rebalance.enable"):
-            self._tasks.append(
-                _Task(
-                    config.int("leader.imbalance.check.interval.seconds") * 1000,
-                    _has_another_leader,
-                    metadata.elect_preferred_leaders,
-                )
-            )
         self._timers: dict[_Task, Timer] = {}
 
     def start(self) -> None:
@@ -83,12 +90,25 @@ class PeriodicElections:
 
     def _schedule(self, topics: Iterable[TopicImage]) -> None:
         for task in self._tasks:
-            if task not in self._timers and any(
-                task.needs_election(partition) for topic in topics for partition in topic.partitions
+            if (
+                task not in self._timers
+                and self._is_enabled(task)
+                and any(
+                    task.needs_election(partition)
+                    for topic in topics
+                    for partition in topic.partitions
+                )
             ):
                 now_ms = self._clock.now_ms()
-                periods = (now_ms - self._start_ms) // task.period_ms + 1
-                self._call_at(task, self._start_ms + periods * task.period_ms)
+                period_ms = self._controller_config().int(task.interval) * task.factor
+                periods = (now_ms - self._start_ms) // period_ms + 1
+                self._call_at(task, self._start_ms + periods * period_ms)
+
+    def _is_enabled(self, task: _Task) -> bool:
+        return task.switch is None or self._controller_config().bool(task.switch)
+
+    def _controller_config(self) -> BrokerConfig:
+        return self._config.of_controller(self._metadata.image.active_brokers)
 
     def _call_at(self, task: _Task, deadline_ms: int) -> None:
         self._timers[task] = self._clock.call_at(
@@ -97,7 +117,8 @@ class PeriodicElections:
 
     def _elect(self, task: _Task) -> None:
         try:
-            may_be_more = task.elect(MAX_ELECTIONS)
+            # Another node may act as controller now.
+            may_be_more = self._is_enabled(task) and task.elect(MAX_ELECTIONS)
         except KafkaError:
             # The disk has failed, which is reported elsewhere. The next round tries again.
             may_be_more = False

@@ -137,7 +137,7 @@ class ReplicaMoves:
     def _rate(self, node_id: int, limit: int) -> SimpleRate:
         rate = self._rates.get(node_id)
         if rate is None:
-            config = self._cluster.config
+            config = self._cluster.config.of_node(node_id)
             rate = self._rates[node_id] = SimpleRate(
                 limit,
                 config.int("alter.log.dirs.replication.quota.window.num"),

@@ -333,8 +333,12 @@ class Replication:
         if not throttled or self._quotas().copy(throttled, self._clock.now_ms()):
             return
         if self._copy_timer is None:
-            later_ms = self._clock.now_ms() + self._config.int(_COPY_INTERVAL)
-            self._copy_timer = self._clock.call_at(later_ms, self._continue_copies)
+            delay_ms = min(
+                self._config.node_int(node_id, _COPY_INTERVAL) for _, node_id, _ in throttled
+            )
+            self._copy_timer = self._clock.call_at(
+                self._clock.now_ms() + delay_ms, self._continue_copies
+            )
 
     def _quotas(self) -> ReplicationThrottle:
         if self._throttle is None:

@@ -131,10 +131,11 @@ class ReplicationThrottle:
     def _rate(self, meter: _Meter) -> SimpleRate:
         rate = self._rates.get(meter)
         if rate is None:
+            config = self._config.of_node(meter.node_id)
             rate = self._rates[meter] = SimpleRate(
                 self._limit(meter),
-                self._config.int("replication.quota.window.num"),
-                self._config.int("replication.quota.window.size.seconds") * 1000,
+                config.int("replication.quota.window.num"),
+                config.int("replication.quota.window.size.seconds") * 1000,
             )
         return rate
 

@@ -25,12 +25,12 @@ CONTINUE_DELAY_MS = 10
 class TokenExpiration:
     """The removal of expired tokens in one cluster."""
 
-    __slots__ = ("_clock", "_interval_ms", "_metadata", "_start_ms", "_timer")
+    __slots__ = ("_clock", "_config", "_metadata", "_start_ms", "_timer")
 
     def __init__(self, clock: Clock, config: BrokerConfig, metadata: MetadataController) -> None:
         self._clock = clock
         self._metadata = metadata
-        self._interval_ms = config.int("delegation.token.expiry.check.interval.ms")
+        self._config = config
         self._start_ms = clock.now_ms()
         self._timer: Timer | None = None
 
@@ -51,8 +51,10 @@ class TokenExpiration:
 
     def _schedule(self, image: MetadataImage) -> None:
         if self._timer is None and image.delegation_tokens:
-            intervals = (self._clock.now_ms() - self._start_ms) // self._interval_ms + 1
-            self._call_at(self._start_ms + intervals * self._interval_ms)
+            controller = self._config.of_controller(image.active_brokers)
+            interval_ms = controller.int("delegation.token.expiry.check.interval.ms")
+            intervals = (self._clock.now_ms() - self._start_ms) // interval_ms + 1
+            self._call_at(self._start_ms + intervals * interval_ms)
 
     def _call_at(self, deadline_ms: int) -> None:
         self._timer = self._clock.call_at(

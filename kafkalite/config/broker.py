@@ -32,6 +32,7 @@ from kafkalite.config.keys import (
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
+    topic_default_keys,
     topic_keys_without,
 )
 from kafkalite.config.log_levels import LogLevels
@@ -46,38 +47,6 @@ if TYPE_CHECKING:
 
 _UNVALIDATED_PREFIXES: Final = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Prefixes of keys that are not validated: they configure one listener or a plug-in."""
-
-NODE_KEYS: Final = (
-    "add.partitions.to.txn.retry.backoff.max.ms",
-    "add.partitions.to.txn.retry.backoff.ms",
-    "auto.create.topics.enable",
-    "broker.rack",
-    "connections.max.idle.ms",
-    "cordoned.log.dirs",
-    "default.replication.factor",
-    "fetch.max.bytes",
-    "group.coordinator.rebalance.protocols",
-    "group.max.session.timeout.ms",
-    "group.min.session.timeout.ms",
-    "log.dir",
-    "log.dirs",
-    "max.connection.creation.rate",
-    "max.connections",
-    "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
-    "max.request.partition.size.limit",
-    "num.partitions",
-    "replica.fetch.max.bytes",
-    "replica.lag.time.max.ms",
-    "replica.selector.class",
-    "request.timeout.ms",
-    "socket.request.max.bytes",
-    "telemetry.max.bytes",
-    "transaction.partition.verification.enable",
-)
-"""The keys whose values can differ between the nodes of a cluster: each node behaves as its own
-values say. `node_keys` has others: those of coordinators, TLS, SASL and listeners, and those
-without effect."""
 
 _OTHERS_OF_SASL: Final = ("connection.failed.authentication.delay.ms", "connections.max.reauth.ms")
 
@@ -241,7 +210,6 @@ class BrokerConfig:
         self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
         self._node_values: dict[builtins.int, Mapping[str, Value]] = {}
         self._node_id: builtins.int | None = None
-        """The node whose configuration this is; None for that of the cluster."""
         self._views: dict[builtins.int, BrokerConfig] = {}
 
     @classmethod
@@ -284,6 +252,11 @@ class BrokerConfig:
         return config
 
     @property
+    def node_id(self) -> builtins.int | None:
+        """The node whose configuration this is; None for that of the cluster."""
+        return self._node_id
+
+    @property
     def topic_keys(self) -> Mapping[str, ConfigKey]:
         """Every key of a topic in the emulated release, by name."""
         release = self.release
@@ -312,7 +285,12 @@ class BrokerConfig:
             values = parse_broker_text(text, strict=True)
             _check_node_keys(text)
             check_no_plugins(text)
-            check_broker_values(lambda key: values[key] if key in values else self.get(key))
+
+            def effective_value(key: builtins.str) -> Value:
+                return values[key] if key in values else self.get(key)
+
+            check_broker_values(effective_value)
+            check_log_defaults(effective_value)
         except ConfigError as error:
             raise ConfigError(error.key, f"node {node_id}: {error.message}") from error
         self._node_values[node_id] = values
@@ -323,6 +301,14 @@ class BrokerConfig:
     def has_own_sasl(self, node_id: builtins.int) -> builtins.bool:
         """Return whether a node has a static value of its own for a key of SASL."""
         return any(map(is_of_sasl, self._node_values.get(node_id, ())))
+
+    def has_own_topic_defaults(self, node_id: builtins.int) -> builtins.bool:
+        """Return whether defaults of topics may have other values at a node than here."""
+        own = self._node_values.get(node_id, {})
+        dynamic = self._dynamic_nodes.get(node_id, {})
+        if not own and dynamic == self._dynamic_node:
+            return False
+        return not topic_default_keys().isdisjoint((*own, *dynamic, *self._dynamic_node))
 
     def of_node(self, node_id: builtins.int) -> BrokerConfig:
         """Return the configuration of one node, which changes as its values change.
@@ -340,6 +326,19 @@ class BrokerConfig:
             self._views[node_id] = view
             self._update_view(node_id)
         return self._views[node_id]
+
+    def of_controller(self, nodes: Iterable[builtins.int]) -> BrokerConfig:
+        """Return the configuration of the controller.
+
+        The one of `nodes` with the smallest id acts as controller if no separate controller does.
+        """
+        node_id = min(nodes, default=None) if self.controller_id is None else None
+        return self if node_id is None else self.of_node(node_id)
+
+    def has_own_value(self, key: builtins.str) -> builtins.bool:
+        """Return whether a node has a static or dynamic value of its own for a key."""
+        nodes = (*self._node_values.values(), *self._dynamic_nodes.values())
+        return any(key in values for values in nodes)
 
     def _update_view(self, node_id: builtins.int) -> None:
         own = self._node_values.get(node_id, {})

@@ -129,6 +129,12 @@ _BROKER_SYNONYMS = {
 } | {"log.flush.interval.ms": tuple(key for key, _ in FLUSH_SYNONYMS)}
 
 
+@cache
+def topic_default_keys() -> frozenset[str]:
+    """Return the broker keys that are defaults of topics."""
+    return frozenset(key for synonyms in TOPIC_SYNONYMS.values() for key, _ in synonyms)
+
+
 def broker_synonyms(name: str) -> tuple[str, ...]:
     """Return the broker keys that can determine `name`, in order of precedence."""
     return _BROKER_SYNONYMS.get(name, (name,))

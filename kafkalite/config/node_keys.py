@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.config.broker import NODE_KEYS, is_of_sasl, is_of_tls, strip_listener_prefix
-from kafkalite.config.unused_keys import reason_without_effect
+from kafkalite.config.broker import is_of_sasl, is_of_tls, strip_listener_prefix
+from kafkalite.config.keys import broker_keys, own_broker_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,28 +14,14 @@ if TYPE_CHECKING:
 LISTENERS: Final = ("listeners", "advertised.listeners")
 """Keys with the addresses of one node of the settings; added nodes have free ports."""
 
-_OF_COORDINATORS: Final = """
-group.* offset.metadata.max.bytes offsets.retention.*
-share.coordinator.cold.partition.snapshot.interval.ms
-share.coordinator.snapshot.update.records.per.snapshot transaction.abort.timed.out.*
-transaction.max.timeout.ms transaction.remove.expired.* transaction.two.phase.commit.enable
-transactional.id.expiration.ms
-"""
-
 SHARED: Final[Mapping[str, str]] = {
     "all nodes share its level": """
 group.version share.version streams.version transaction.version eligible.leader.replicas.version
 unstable.*
 """,
-    "all nodes share the records that share groups have acquired": """
-group.share.*delivery.count.limit group.share.*record.lock* group.share.max.share.sessions
-""",
-    "the replicas of a partition share one log": """
-compression.type log.* max.decompressed.message.bytes message.max.bytes min.insync.replicas
-producer.id.expiration.* replica.fetch.backoff.ms unclean.leader.election.enable
-""",
-    "all nodes share the internal topic": """
-offsets.topic.* share.coordinator.state.topic.* transaction.state.log.*
+    "every node finds coordinators by the number of partitions": """
+offsets.topic.num.partitions share.coordinator.state.topic.num.partitions
+transaction.state.log.num.partitions
 """,
     "it names the node or its role": """
 broker.id node.id process.roles
@@ -44,13 +30,20 @@ broker.id node.id process.roles
 controller.listener.names inter.broker.listener.name listener.security.protocol.map
 security.inter.broker.protocol
 """,
+    "all nodes have the same controllers": """
+controller.quorum.voters
+""",
+    "all nodes authorize by the same ACLs": """
+authorizer.class.name
+""",
+    "all nodes check delegation tokens with the same key": """
+delegation.token.secret.key
+""",
+    "the nodes are one process with one memory for requests": """
+queued.max.request.bytes
+""",
 }
 """Reason why the values of keys cannot differ → the keys; `*` matches any characters."""
-
-
-def is_of_coordinators(key: str) -> bool:
-    """Return whether a key configures coordinators, each of which has the values of its node."""
-    return shared_reason(key) is None and _matches(key, _OF_COORDINATORS)
 
 
 def can_differ(name: str) -> bool:
@@ -58,12 +51,7 @@ def can_differ(name: str) -> bool:
     if is_of_tls(name) or is_of_sasl(name):
         return True
     key = strip_listener_prefix(name)
-    # Of the keys `log.*`, those of directories are in NODE_KEYS.
-    if key in NODE_KEYS:
-        return True
-    if shared_reason(key) is not None:
-        return False
-    return key in LISTENERS or is_of_coordinators(key) or reason_without_effect(key) is not None
+    return key in broker_keys() and key not in own_broker_keys() and shared_reason(key) is None
 
 
 def shared_reason(key: str) -> str | None:

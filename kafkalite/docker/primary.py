@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafkalite import __version__
 from kafkalite.cluster.node_control import NodeError
-from kafkalite.config.broker import NODE_KEYS, is_of_tls
+from kafkalite.config.broker import is_of_sasl, is_of_tls
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.node_keys import is_of_coordinators
+from kafkalite.config.node_keys import LISTENERS, can_differ
 from kafkalite.config.typed_json import JsonError
 from kafkalite.docker.cluster_messages import (
     MAX_LINE_BYTES,
@@ -66,8 +66,7 @@ _MAX_TOPICS: Final = 1000
 _OF_CONTAINER: Final = frozenset(
     (
         "advertised.listeners", "broker.id", "controller.quorum.bootstrap.servers",
-        "controller.quorum.voters", "listeners", "log.dir", "log.dirs", "node.id", "process.roles",
-        *NODE_KEYS,
+        "controller.quorum.voters", "listeners", "node.id", "process.roles",
     )
 )  # fmt: skip
 """Settings that each container of a cluster may have of its own."""
@@ -75,7 +74,7 @@ _OF_CONTAINER: Final = frozenset(
 
 def _is_of_node(key: str) -> bool:
     """Return whether a setting applies to the node of its container."""
-    return key in NODE_KEYS or is_of_coordinators(key)
+    return can_differ(key) and not (key in LISTENERS or is_of_tls(key) or is_of_sasl(key))
 
 
 class RefusedError(Exception):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.changes import Changes
     from kafkalite.metadata.features import Features
     from kafkalite.metadata.topics import Topics
@@ -56,12 +57,18 @@ class ConfigChange(NamedTuple):
 class Configs:
     """Settings by resource, each as text by key."""
 
-    __slots__ = ("_changes", "_config", "_features", "_topics", "by_resource")
+    __slots__ = ("_brokers", "_changes", "_config", "_features", "_topics", "by_resource")
 
     def __init__(
-        self, config: BrokerConfig, topics: Topics, features: Features, changes: Changes
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        brokers: Brokers,
+        features: Features,
+        changes: Changes,
     ) -> None:
         self._config = config
+        self._brokers = brokers
         self._topics = topics
         self._features = features
         self._changes = changes
@@ -72,12 +79,18 @@ class Configs:
         return self.by_resource.get(resource, {})
 
     def effective_topic_values(self, topic: str) -> dict[str, str]:
-        """Return the settings of a topic that decide about its leaders, with their defaults."""
-        default = ConfigResource(ResourceType.BROKER, "")
+        """Return the settings of a topic that decide about its leaders.
+
+        Their defaults are those of the controller, as in Kafka.
+        """
+        config = self._config.of_controller(self._brokers.active)
+        # Changes of this decision are not yet in `config`.
+        controller_id = "" if config.node_id is None else str(config.node_id)
         return {
-            MIN_INSYNC_REPLICAS: str(self._config.int(MIN_INSYNC_REPLICAS)),
-            UNCLEAN_LEADER_ELECTION: str(self._config.bool(UNCLEAN_LEADER_ELECTION)).lower(),
-            **self._values(default),
+            MIN_INSYNC_REPLICAS: str(config.int(MIN_INSYNC_REPLICAS)),
+            UNCLEAN_LEADER_ELECTION: str(config.bool(UNCLEAN_LEADER_ELECTION)).lower(),
+            **self._values(ConfigResource(ResourceType.BROKER, "")),
+            **self._values(ConfigResource(ResourceType.BROKER, controller_id)),
             **self._values(ConfigResource(ResourceType.TOPIC, topic)),
         }
 

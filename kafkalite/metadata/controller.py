@@ -193,15 +193,17 @@ class MetadataController:
             may_pause=may_pause,
         )
 
-    def ensure_internal_topic(self, name: str) -> None:
-        """Create an internal topic, if it does not exist.
+    def ensure_internal_topic(self, name: str, node_id: int | None = None) -> None:
+        """Create an internal topic, if it does not exist, by the settings of a node.
 
-        Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails.
+        Without `node_id`, it has the settings of all nodes. Raises KafkaError
+        COORDINATOR_NOT_AVAILABLE if the creation fails.
         """
         if name in self.image.topics:
             return
+        config = self._config if node_id is None else self._config.of_node(node_id)
         try:
-            (creation,) = self.create_topics([auto_created_topic(name, self._config)])
+            (creation,) = self.create_topics([auto_created_topic(name, config)])
         except KafkaError as error:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
         if creation.error is not None:

@@ -182,9 +182,7 @@ class TopicPlanner:
 
     def _controller_config(self) -> BrokerConfig:
         """Return the settings of the node that acts as controller."""
-        active = self._brokers.active
-        is_separate = self._config.controller_id is not None or not active
-        return self._config if is_separate else self._config.of_node(min(active))
+        return self._config.of_controller(self._brokers.active)
 
     def _manual_assignments(self, new_topic: NewTopic) -> Sequence[tuple[int, ...]]:
         if new_topic.replication_factor != BROKER_DEFAULT:

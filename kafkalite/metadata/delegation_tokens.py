@@ -20,6 +20,8 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.delegation_tokens import DelegationToken
@@ -47,10 +49,16 @@ class TokenRequest(NamedTuple):
 class DelegationTokens:
     """All delegation tokens of a cluster, by id."""
 
-    __slots__ = ("_config", "_entropy", "_ids_by_hmac", "_secret_key", "table")
+    __slots__ = ("_controller_config", "_entropy", "_ids_by_hmac", "_secret_key", "table")
 
-    def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: BrokerConfig,
+        entropy: Entropy,
+        controller_config: Callable[[], BrokerConfig] | None = None,
+    ) -> None:
+        """`controller_config` returns the settings of the controller, by default `config`."""
+        self._controller_config = controller_config or (lambda: config)
         self._entropy = entropy
         self._secret_key = config.str_or_none(SECRET_KEY) or ""
         self.table: ImageTable[str, DelegationToken] = ImageTable()
@@ -74,7 +82,7 @@ class DelegationTokens:
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"The token has {len(request.renewers)} renewers; the maximum is {MAX_RENEWERS}.",
             )
-        lifetime_ms = self._config.int("delegation.token.max.lifetime.ms")
+        lifetime_ms = self._controller_config().int("delegation.token.max.lifetime.ms")
         if request.max_lifetime_ms > 0:
             lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
         max_timestamp_ms = _sum(now_ms, lifetime_ms)
@@ -174,7 +182,7 @@ class DelegationTokens:
 
     @property
     def _renewal_ms(self) -> int:
-        return self._config.int("delegation.token.expiry.time.ms")
+        return self._controller_config().int("delegation.token.expiry.time.ms")
 
     def _check_enabled(self) -> None:
         if not self._secret_key:

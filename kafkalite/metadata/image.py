@@ -122,7 +122,7 @@ class AddedNode(NamedTuple):
     """The part of a node that was added while the cluster ran which later starts need."""
 
     settings: Mapping[str, str]
-    """Values of NODE_KEYS."""
+    """Values of keys that can differ between nodes."""
     listeners: tuple[RegisteredListener, ...] = ()
 
     @property

@@ -106,7 +106,7 @@ class MetadataShard:
         self.features = Features(config)
         self.brokers = Brokers(entropy, self.changes, self.features, directories_of)
         self.topics = Topics(self.changes)
-        self.configs = Configs(config, self.topics, self.features, self.changes)
+        self.configs = Configs(config, self.topics, self.brokers, self.features, self.changes)
         self._config = config
         self._rules = config.release.rules
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
@@ -156,7 +156,10 @@ class MetadataShard:
         """The delegation tokens."""
         from kafkalite.metadata.delegation_tokens import DelegationTokens  # noqa: PLC0415 - as above
 
-        return DelegationTokens(self._config, self._entropy)
+        return DelegationTokens(self._config, self._entropy, self._controller_config)
+
+    def _controller_config(self) -> BrokerConfig:
+        return self._config.of_controller(self.brokers.active)
 
     def _of(self, component: str, method: str) -> Callable[[object], object]:
         """Return a function that calls a method of a component, which may not exist yet."""

@@ -58,6 +58,7 @@ class FormerLeader(ReplicaView):
     """
 
     __slots__ = (
+        "_config",
         "_end_offset",
         "_first_lost_offset",
         "_has_enough_replicas",
@@ -72,6 +73,7 @@ class FormerLeader(ReplicaView):
     def __init__(self, partition: Partition, brokers: Mapping[int, BrokerImage]) -> None:
         super().__init__(partition, partition.end_offset)
         self._node_id = partition.leader
+        self._config = partition.log.config
         self._first_lost_offset = self._end_offset = partition.end_offset
         self._start_offset = partition.log_start_offset
         self._high_watermark = partition.high_watermark
@@ -172,8 +174,7 @@ class FormerLeader(ReplicaView):
         verifier: BatchVerifier | None = None,
     ) -> AppendResult:
         """Give the batch of a client its offsets; see `Partition.append`."""
-        partition = self.partition
-        config = partition.log.config
+        partition, config = self.partition, self._config
         pauses = turns.pause_count
         batches = validate_and_convert((batch,), config, now_ms=now_ms, partition=partition.name)
         if turns.pause_count != pauses and verifier is not None:
@@ -195,7 +196,7 @@ class FormerLeader(ReplicaView):
 
     def delete_records(self, offset: int) -> int:
         """Delete the records of this replica below `offset`; see `Partition.delete_records`."""
-        offset = deletion_offset(self.partition.log.config, offset, self._high_watermark)
+        offset = deletion_offset(self._config, offset, self._high_watermark)
         self._start_offset = max(self._start_offset, offset)
         return self.log_start_offset
 

@@ -52,9 +52,9 @@ class OldFetch(Fetch):
     ) -> FetchResponse.PartitionData:
         """Return the answer of a partition as the version of the request can have it."""
         topic = self._node.partitions.topic(str(requested.topic))
-        if topic is None or not 0 <= requested.index < topic.partition_count:
+        if topic is None or not 0 <= requested.index < len(topic.partitions):
             return answer
-        code = self._refusal(topic.config)
+        code = self._refusal(topic.partitions[requested.index].log.config)
         if code is not None:
             return _refused(answer, code)
         magic = self._era.message_format

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from kafkalite.metadata.image import ResourceType
+from kafkalite.metadata.image import NO_LEADER, ResourceType
 from kafkalite.partitions.fetch_sessions import FetchSessions
 from kafkalite.partitions.partition import Partition
 from kafkalite.ports.named_tuples import NamedTuple
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.data_directory import DataDirectory, TopicPartition
     from kafkalite.storage.disk_health import DiskHealth
     from kafkalite.storage.log import Log
+
+_ConfigsByOverrides: TypeAlias = "dict[frozenset[tuple[str, str]], LogConfig]"
 
 _MIN_LISTED = 16
 """From this number of new partitions on, the data directory is listed once for all of them."""
@@ -99,6 +101,7 @@ class HostedTopic:
         "config",
         "is_internal",
         "name",
+        "overrides",
         "partition_count",
         "partitions",
         "topic_id",
@@ -109,13 +112,17 @@ class HostedTopic:
     def __init__(
         self,
         image: TopicImage,
+        overrides: Mapping[str, str],
         config: LogConfig,
         open_later: Callable[[int], Partition] | None = None,
     ) -> None:
         self.name = image.name
         self.topic_id = image.topic_id
         self.is_internal = image.is_internal
+        self.overrides = overrides
+        """The topic's own settings."""
         self.config = config
+        """The settings of its logs without those of the nodes that lead its partitions."""
         self.partition_count = len(image.partitions)
         self._open_later = open_later
         self._opened_early: dict[int, Partition] = {}
@@ -172,11 +179,17 @@ class PartitionTable:
         other_logs: Mapping[TopicPartition, Log],
         clock: Clock,
         entropy: Entropy,
-        log_config: Callable[[Mapping[str, str]], LogConfig],
-        max_fetch_sessions: int = 1000,
+        log_config: Callable[[Mapping[str, str], int | None], LogConfig],
+        has_own_defaults: Callable[[int], bool],
+        max_fetch_sessions: Callable[[int], int],
         on_truncation: Callable[[Truncation], None] | None = None,
     ) -> None:
         """Store partitions in `directory`; `other_logs` there belong to no topic.
+
+        `log_config` returns the settings of logs from those of a topic, with the defaults of a
+        node, or of the cluster for None. A log has the defaults of the node that leads its
+        partition if `has_own_defaults` says that they may differ from those of the cluster.
+        `max_fetch_sessions` returns the limit of a node.
 
         `on_truncation` is called for each partition whose log a new leader truncated.
         """
@@ -185,6 +198,7 @@ class PartitionTable:
         self._clock = clock
         self._entropy = entropy
         self._log_config = log_config
+        self._has_own_defaults = has_own_defaults
         self._max_fetch_sessions = max_fetch_sessions
         self._on_truncation = on_truncation
         self._by_name: dict[str, HostedTopic] = {}
@@ -269,7 +283,9 @@ class PartitionTable:
         sessions = self._sessions.get(node_id)
         if sessions is None:
             sessions = self._sessions[node_id] = FetchSessions(
-                max_sessions=self._max_fetch_sessions, clock=self._clock, entropy=self._entropy
+                max_sessions=self._max_fetch_sessions(node_id),
+                clock=self._clock,
+                entropy=self._entropy,
             )
         return sessions
 
@@ -311,7 +327,7 @@ class PartitionTable:
         that a crash left to be truncated is truncated now; if that fails, it accepts no records. If
         the directory knows its logs, each topic is opened when it is first used.
         """
-        configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
+        configs: _ConfigsByOverrides = {}
         if self._directory.known_logs:
             for topic in image.topics.values():
                 self._add_topic(topic, image, configs, opens_later=True)
@@ -384,7 +400,7 @@ class PartitionTable:
         self,
         topic: TopicImage,
         image: MetadataImage,
-        configs: dict[frozenset[tuple[str, str]], LogConfig] | None = None,
+        configs: _ConfigsByOverrides | None = None,
         *,
         opens_later: bool = False,
     ) -> None:
@@ -393,9 +409,9 @@ class PartitionTable:
         key, configs = frozenset(overrides.items()), {} if configs is None else configs
         config = configs.get(key)
         if config is None:
-            config = configs[key] = self._log_config(overrides)
+            config = configs[key] = self._log_config(overrides, None)
         open_later = partial(self._open_known, topic) if opens_later else None
-        hosted = HostedTopic(topic, config, open_later)
+        hosted = HostedTopic(topic, overrides, config, open_later)
         self._by_name[topic.name] = hosted
         self._by_id[topic.topic_id] = hosted
 
@@ -435,6 +451,9 @@ class PartitionTable:
         return failure
 
     def _apply_image(self, partition: Partition, image: PartitionImage) -> None:
+        if image.leader not in (partition.leader, NO_LEADER):
+            hosted = self._by_id[partition.topic_id]
+            partition.log.config = self._config_of(hosted, image.leader)
         before = partition.leader, partition.leader_epoch, partition.high_watermark
         try:
             partition.apply_image(image)
@@ -497,7 +516,7 @@ class PartitionTable:
             log = self._directory.open_log(
                 hosted.name,
                 image.index,
-                hosted.config,
+                self._config_of(hosted, image.leader),
                 now_ms=now_ms,
                 topic_id=topic_id,
                 is_internal=hosted.is_internal,
@@ -511,7 +530,7 @@ class PartitionTable:
         log = self._directory.open_log(
             hosted.name,
             index,
-            hosted.config,
+            self._config_of(hosted, image.leader),
             now_ms=self._clock.now_ms(),
             topic_id=uuid_to_text(hosted.topic_id),
             is_internal=hosted.is_internal,
@@ -529,10 +548,17 @@ class PartitionTable:
         )
 
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
-        hosted.config = self._log_config(image.topic_config(hosted.name))
+        hosted.overrides = image.topic_config(hosted.name)
+        hosted.config = self._log_config(hosted.overrides, None)
         for partition in hosted.opened_partitions:
-            partition.log.config = hosted.config
+            partition.log.config = self._config_of(hosted, partition.leader)
             partition.update_high_watermark()
+
+    def _config_of(self, hosted: HostedTopic, leader: int) -> LogConfig:
+        """Return the settings of a log whose partition has this leader, or none."""
+        if leader == NO_LEADER or not self._has_own_defaults(leader):
+            return hosted.config
+        return self._log_config(hosted.overrides, leader)
 
     def _delete(self, topic_id: bytes) -> None:
         hosted = self._by_id.pop(topic_id)

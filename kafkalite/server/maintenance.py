@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.metadata.image import INTERNAL_TOPICS
+from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.ports.background import BackgroundTask
 from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.server.rounds import Rounds
 from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.disk_health import FileUse
 from kafkalite.storage.flushing import sync
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from kafkalite.storage.data_directory import TopicPartition
     from kafkalite.storage.log import Log as PartitionLog
 
-_NEVER_MS = 10**12
-"""In Kafka's settings, an interval of about thirty years or more means never."""
+_COMPACTION = "compaction"
+_EXPIRATION = "expiration of producers"
+_FLUSH = "flush"
+_RETENTION = "retention"
 
 _DISK_CHECK_INTERVAL_MS = 5_000
 """The interval of disk checks: the maximum time until appends to a deleted file are detected."""
@@ -42,8 +45,8 @@ _ROLL_FLUSH_INTERVAL_MS = 1000
 _DELETION_INTERVAL_MS = 1000
 """The interval at which the files of deleted topics are removed."""
 
-_MIN_INTERVAL_MS = 10
-"""The shortest interval: several settings may be 0, and requests must be served in between."""
+_MIN_PAUSE_MS = 10
+"""The shortest time between two rounds of one kind: requests must be served in between."""
 
 
 class PeriodicWork(NamedTuple):
@@ -74,19 +77,20 @@ class Maintenance:
         """The time since which each log may have unflushed records."""
         self._failed_compactions: set[Partition] = set()
         """Partitions whose last compaction failed; all other partitions are compacted first."""
+        self._rounds: dict[str, Rounds] = {}
         self._checked_end_offsets: dict[TopicPartition, int] = {}
         """The end offset of each log when its files were last checked."""
         self._work_by_name = {
             "checkpoint": PeriodicWork(
                 "log.flush.offset.checkpoint.interval.ms", cluster.partitions.checkpoint_steps
             ),
-            "flush": PeriodicWork("log.flush.scheduler.interval.ms", self._flush),
+            _FLUSH: PeriodicWork("log.flush.scheduler.interval.ms", self._flush),
             "flush of rolled segments": PeriodicWork(
                 _ROLL_FLUSH_INTERVAL_MS, self._flush_rolled_logs
             ),
-            "retention": PeriodicWork("log.retention.check.interval.ms", self._enforce_retention),
-            "compaction": PeriodicWork("log.cleaner.backoff.ms", self._compact),
-            "expiration of producers": PeriodicWork(
+            _RETENTION: PeriodicWork("log.retention.check.interval.ms", self._enforce_retention),
+            _COMPACTION: PeriodicWork("log.cleaner.backoff.ms", self._compact),
+            _EXPIRATION: PeriodicWork(
                 "producer.id.expiration.check.interval.ms", self._expire_producers
             ),
             "removal of deleted logs": PeriodicWork(
@@ -97,7 +101,8 @@ class Maintenance:
 
     def start(self) -> None:
         """Begin; the first round of each kind starts after its interval."""
-        for name in self._work_by_name:
+        for name, work in self._work_by_name.items():
+            self._rounds[name] = Rounds(work.interval, self._config)
             self._schedule_next(name, self._clock.now_ms())
 
     def stop(self) -> None:
@@ -111,13 +116,9 @@ class Maintenance:
 
     def _schedule_next(self, name: str, started_ms: int) -> None:
         """Schedule the next round, one interval after the start of the last one at `started_ms`."""
-        interval = self._work_by_name[name].interval
-        interval_ms = interval if isinstance(interval, int) else self._config.int(interval)
-        if interval_ms < _NEVER_MS:
-            next_ms = max(
-                started_ms + max(_MIN_INTERVAL_MS, interval_ms),
-                self._clock.now_ms() + _MIN_INTERVAL_MS,
-            )
+        due_ms = self._rounds[name].next_ms(started_ms, self._cluster.nodes)
+        if due_ms is not None:
+            next_ms = max(due_ms, self._clock.now_ms() + _MIN_PAUSE_MS)
             deadline_ms = self._clock.periodic_deadline_ms(next_ms)
             self._timers[name] = self._clock.call_at(deadline_ms, lambda: self._run(name))
 
@@ -149,16 +150,28 @@ class Maintenance:
             yield None
         self._cluster.partitions.disk_health.retry_all()
 
-    def _partitions(self) -> Iterator[Partition]:
+    def _partitions(self, name: str) -> Iterator[Partition]:
+        """Yield the partitions of the current round of one kind of work."""
+        includes = self._rounds[name].includes
         # Iterate over copies, because topics are created and deleted between two steps.
         for topic in tuple(self._cluster.partitions.topics()):
-            yield from tuple(topic.partitions)
+            yield from filter(includes, tuple(topic.partitions))
+
+    def _config_of(self, partition: Partition) -> BrokerConfig:
+        """Return the settings of the node that leads a partition."""
+        leader = partition.leader
+        return self._config if leader == NO_LEADER else self._config.of_node(leader)
 
     def _flush(self) -> Steps:
         """Flush the logs whose oldest unflushed records are older than flush.ms."""
         now_ms = self._clock.now_ms()
-        unflushed_since_ms = {}
-        for partition in self._partitions():
+        includes = self._rounds[_FLUSH].includes
+        unflushed_since_ms = {
+            partition: since_ms
+            for partition, since_ms in self._unflushed_since_ms.items()
+            if not includes(partition)
+        }
+        for partition in self._partitions(_FLUSH):
             log = partition.log
             since_ms = self._unflushed_since_ms.get(partition, now_ms)
             if log.recovery_point >= log.end_offset:
@@ -186,7 +199,7 @@ class Maintenance:
     def _enforce_retention(self) -> Steps:
         """Remove segments that exceed retention.ms or retention.bytes."""
         now_ms = self._clock.now_ms()
-        for partition in self._partitions():
+        for partition in self._partitions(_RETENTION):
             try:
                 removed = enforce_retention(
                     partition.log, now_ms=now_ms, high_watermark=partition.high_watermark
@@ -201,18 +214,20 @@ class Maintenance:
 
     def _expire_producers(self) -> Steps:
         """Remove idempotent producers that were idle for producer.id.expiration.ms."""
-        expiration_ms = self._config.int("producer.id.expiration.ms")
-        for partition in self._partitions():
+        for partition in self._partitions(_EXPIRATION):
+            expiration_ms = self._config_of(partition).int("producer.id.expiration.ms")
             partition.log.producers.expire(self._clock.now_ms(), expiration_ms)
             yield None
 
     def _compact(self) -> Steps:
         """Compact the logs that are due, the dirtiest first, while that makes progress."""
-        makes_progress = self._config.bool("log.cleaner.enable")
+        makes_progress = True
         while makes_progress:
             due: list[tuple[Partition, CompactionPlan]] = []
-            for partition in self._partitions():
+            for partition in self._partitions(_COMPACTION):
                 if self.keeps_history and partition.topic_name in INTERNAL_TOPICS:
+                    continue
+                if not self._config_of(partition).bool("log.cleaner.enable"):
                     continue
                 plan = plan_log_compaction(
                     partition.log,

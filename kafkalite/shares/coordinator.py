@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.shares.state import ShareState, ShareSummary, StateChange
 
 
+_PRUNE_INTERVAL = "share.coordinator.state.topic.prune.interval.ms"
 _MIN_SUPERSEDED_RECORDS = 1_000
 """Minimum number of superseded records for pruning a partition."""
 _MIN_SUPERSEDED_PER_STATE = 2
@@ -82,7 +83,8 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
         self._metadata = metadata
         self._image = metadata.image
         self._prunable_log = prunable_log
-        self._prune_timer: Timer | None = None
+        self._prune_timers: dict[int, Timer] = {}
+        """Node → the timer of its next pruning."""
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a new metadata image: leaders of the shards, and deleted topics.
@@ -106,12 +108,12 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
                     # cannot be read.
                     continue
 
-    def ensure_topic(self) -> None:
+    def ensure_topic(self, node_id: int | None = None) -> None:
         """Create the topic of the share state, if it does not exist.
 
         Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails.
         """
-        self._metadata.ensure_internal_topic(SHARE_STATE_TOPIC)
+        self._metadata.ensure_internal_topic(SHARE_STATE_TOPIC, node_id)
 
     def partition_for_share(self, group_id: str, topic_id: bytes, partition: int) -> int:
         """Return the partition of the log that stores a share partition's state."""
@@ -122,19 +124,22 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
     def stop(self) -> None:
         """Unload every shard: timers stop, waiting requests are refused."""
         super().stop()
-        if self._prune_timer is not None:
-            self._prune_timer.cancel()
-            self._prune_timer = None
+        for timer in self._prune_timers.values():
+            timer.cancel()
+        self._prune_timers.clear()
 
     def _schedule_pruning(self) -> None:
-        if self._prune_timer is None and self._shards:
-            interval_ms = self._config.int("share.coordinator.state.topic.prune.interval.ms")
-            deadline_ms = self._clock.periodic_deadline_ms(self._clock.now_ms() + interval_ms)
-            self._prune_timer = self._clock.call_at(deadline_ms, self._prune)
+        for node_id in dict.fromkeys(shard.leader_id for shard in self._shards.values()):
+            if node_id not in self._prune_timers:
+                interval_ms = self._config.node_int(node_id, _PRUNE_INTERVAL)
+                deadline_ms = self._clock.periodic_deadline_ms(self._clock.now_ms() + interval_ms)
+                self._prune_timers[node_id] = self._clock.call_at(
+                    deadline_ms, partial(self._prune, node_id)
+                )
 
-    def _prune(self) -> None:
-        self._prune_timer = None
-        for shard in self.shards():
+    def _prune(self, node_id: int) -> None:
+        del self._prune_timers[node_id]
+        for shard in self.shards_led_by(node_id):
             # If the disk fails, the next round tries again.
             with suppress(KafkaError, OSError):
                 self._prune_shard(shard)

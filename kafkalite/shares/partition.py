@@ -80,8 +80,8 @@ class SharePartitionContext(Protocol):
     def clock(self) -> Clock:
         """The clock."""
 
-    def limits(self, group_id: str) -> ShareLimits:
-        """Return the current limits of a group."""
+    def limits(self, group_id: str, leader: int) -> ShareLimits:
+        """Return the current limits of a group at a node."""
 
     def add_event(self, event: Event) -> None:
         """Store an event of a group."""
@@ -105,6 +105,7 @@ class SharePartition:
         "_waiters",
         "is_closed",
         "key",
+        "leader",
         "leader_epoch",
         "name",
         "window",
@@ -115,6 +116,7 @@ class SharePartition:
         key: ShareKey,
         *,
         name: str,
+        leader: int,
         leader_epoch: int,
         context: SharePartitionContext,
         store: StateStore,
@@ -133,6 +135,7 @@ class SharePartition:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
         self.key = key
         self.name = name
+        self.leader = leader
         self.leader_epoch = leader_epoch
         self._state_epoch = state.state_epoch
         self._context = context
@@ -473,7 +476,7 @@ class SharePartition:
     # --- events --------------------------------------------------------------------------------
 
     def _limits(self) -> ShareLimits:
-        return self._context.limits(self.key.group_id)
+        return self._context.limits(self.key.group_id, self.leader)
 
     def _add_outcome_events(self, changes: PendingChanges) -> None:
         if changes.expired:

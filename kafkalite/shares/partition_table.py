@@ -42,9 +42,9 @@ class SharePartitionTable:
 
     # --- context of share partitions -----------------------------------------------------------
 
-    def limits(self, group_id: str) -> ShareLimits:
-        """Return the current limits of a group."""
-        config = self._config
+    def limits(self, group_id: str, leader: int) -> ShareLimits:
+        """Return the current limits of a group at the node that leads a partition."""
+        config = self._config.of_node(leader)
         return ShareLimits(
             max_deliveries=config.group_int(group_id, "share.delivery.count.limit"),
             max_records_in_flight=config.group_int(group_id, "share.partition.max.record.locks"),
@@ -67,6 +67,7 @@ class SharePartitionTable:
         key: ShareKey,
         *,
         name: str,
+        leader: int,
         leader_epoch: int,
         store: StateStore,
         dead_letter_queues: DeadLetterQueues,
@@ -90,6 +91,7 @@ class SharePartitionTable:
             return SharePartition(
                 key,
                 name=name,
+                leader=leader,
                 leader_epoch=leader_epoch,
                 context=self,
                 store=store,
@@ -199,7 +201,7 @@ class SharePartitionTable:
         sessions = self._sessions.get(node_id)
         if sessions is None:
             sessions = self._sessions[node_id] = ShareSessions(
-                lambda: self._config.int("group.share.max.share.sessions")
+                lambda: self._config.node_int(node_id, "group.share.max.share.sessions")
             )
         return sessions
 

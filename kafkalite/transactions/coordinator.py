@@ -114,12 +114,12 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         elif self._carry_out_intent is not None:
             self._carry_out_intent(intent)
 
-    def ensure_topic(self) -> None:
+    def ensure_topic(self, node_id: int | None = None) -> None:
         """Create the topic of the transaction log, if it does not exist.
 
         Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails.
         """
-        self._metadata.ensure_internal_topic(TRANSACTION_STATE_TOPIC)
+        self._metadata.ensure_internal_topic(TRANSACTION_STATE_TOPIC, node_id)
 
     def shard_for(self, transactional_id: str) -> ActiveShard[TransactionShard]:
         """Return the shard of an id, led by any node.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from kafkalite.config.log_config import LogConfig
     from kafkalite.gateway.api import Api
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import Truncation
@@ -107,9 +108,15 @@ class DataPlane:
             other_logs={},
             clock=self.clock,
             entropy=self.entropy,
-            log_config=lambda overrides: topic_log_config(overrides, self.config),
+            log_config=self._log_config,
+            has_own_defaults=self.config.has_own_topic_defaults,
+            max_fetch_sessions=lambda _: 1000,
             on_truncation=self.truncations.append,
         )
+
+    def _log_config(self, overrides: Mapping[str, str], node_id: int | None) -> LogConfig:
+        config = self.config if node_id is None else self.config.of_node(node_id)
+        return topic_log_config(overrides, config)
 
     def restart(self, *, cleanly: bool = True) -> None:
         """Restart with the same directory and metadata."""

@@ -278,9 +278,8 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
     from kafkalite.apis.timeouts import check_timeout
 
     image = call.node.cluster.metadata.image
-    if not call.node.config.bool("delete.topic.enable") or permissions.allows(
-        Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME
-    ):
+    is_enabled = call.node.cluster.controller_config.bool("delete.topic.enable")
+    if not is_enabled or permissions.allows(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
         return guard.handler(call, request)
     is_repeated = repetition(guard.api.key, request)
     disclosed: list[str | None] = []

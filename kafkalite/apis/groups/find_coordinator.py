@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.gateway.call import Call
-    from kafkalite.metadata.controller import MetadataController
     from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -112,7 +111,7 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:
         group_id, topic_id, index = _parse_share_partition_key(key)
         topic = SHARE_STATE_TOPIC
         partition = node.shares.partition_for_share(group_id, topic_id, index)
-        node.shares.ensure_topic()
+        node.shares.ensure_topic(node.id)
     elif key_type == CoordinatorType.TRANSACTION:
         topic, partition = TRANSACTION_STATE_TOPIC, node.transactions.partition_for(key)
         _ensure(node, TRANSACTION_STATE_TOPIC)
@@ -141,15 +140,15 @@ def _ensure(node: Node, topic: str) -> None:
     if pace is not None and topic not in metadata.image.topics:
         from kafkalite.cluster.pace import DISCOVERY_MS  # noqa: PLC0415 - only with --pace
 
-        pace.create_later((topic,), partial(_ensure_late, metadata), DISCOVERY_MS[topic])
+        pace.create_later((topic,), partial(_ensure_late, node), DISCOVERY_MS[topic])
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    metadata.ensure_internal_topic(topic)
+    metadata.ensure_internal_topic(topic, node.id)
 
 
-def _ensure_late(metadata: MetadataController, names: Sequence[str]) -> None:
+def _ensure_late(node: Node, names: Sequence[str]) -> None:
     for name in names:
         with suppress(KafkaError):  # The next request tries it again.
-            metadata.ensure_internal_topic(name)
+            node.cluster.metadata.ensure_internal_topic(name, node.id)
 
 
 def _parse_share_partition_key(key: str) -> tuple[str, bytes, int]:

@@ -230,7 +230,7 @@ def end_sessions_on_close(call: Call, group_id: str) -> None:
 
 def lock_duration_ms(node: Node, group_id: str) -> int:
     """Return the duration of acquisition locks in a group, in milliseconds."""
-    return node.share_partitions.limits(group_id).lock_duration_ms
+    return node.share_partitions.limits(group_id, node.id).lock_duration_ms
 
 
 def fill_in_leaders(node: Node, listener: str, rows: Iterable[tuple[bytes, Row]]) -> list[Endpoint]:

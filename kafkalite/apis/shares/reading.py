@@ -82,6 +82,7 @@ class RequestedSharePartition(NamedTuple):
         share = node.share_partitions.get_or_load(
             ShareKey(group_id, *self.partition),
             name=log.name,
+            leader=node.id,
             leader_epoch=log.leader_epoch,
             store=node.share_persister,
             dead_letter_queues=node.dead_letter_queues,

@@ -237,7 +237,7 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
 
 
 def _check_deletion_is_enabled(call: Call) -> None:
-    if not call.node.config.bool("delete.topic.enable"):
+    if not call.node.cluster.controller_config.bool("delete.topic.enable"):
         code: ErrorCode = call.era
         message = "Topic deletion is disabled." if code is ErrorCode.INVALID_REQUEST else None
         raise KafkaError(code, message or code.message)

@@ -12,7 +12,19 @@ from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersReq
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.storage.batch import BatchView
+from tests.conformance.batches import batch
 from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.configs import (
+    BROKER,
+    DELETE,
+    SET,
+    TOPIC,
+    alter,
+    describe,
+    settled,
+)
+from tests.conformance.setup import produce
 
 if TYPE_CHECKING:
     from tests.conformance.scenario_nodes import ScenarioNode, ScenarioNodes
@@ -86,4 +98,50 @@ def _group_of(node: ScenarioNode, node_id: int, prefix: str) -> str:
     raise AssertionError(f"node {node_id} coordinates no group")
 
 
-SCENARIOS = (each_node_has_its_own_settings,)
+_OWN_DEFAULTS: Final = {
+    "log.retention.ms": "3600000",
+    "log.message.timestamp.type": "LogAppendTime",
+    "message.max.bytes": "300",
+    "compression.type": "gzip",
+}
+_TOPIC_KEYS: Final = (
+    "compression.type",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "retention.ms",
+)
+
+
+def a_topic_has_the_defaults_of_the_node_that_leads(nodes: ScenarioNodes) -> None:
+    """Set defaults of topics at one node, and write to topics that this and another node lead."""
+    nodes.create("led-1", (1, 2))
+    nodes.create("led-2", (2, 1))
+    nodes.begin("own defaults")
+    node = nodes.node(1)
+    node.ask(alter(BROKER, "1", *((key, SET, value) for key, value in _OWN_DEFAULTS.items())), 1)
+    settled(node, "retention.ms", "3600000", name=nodes.full_name("led-1"))
+    for each in nodes.running():
+        each.ask(describe(TOPIC, nodes.full_name("led-1"), [*_TOPIC_KEYS], fully=False), 4)
+        each.ask(describe(TOPIC, nodes.full_name("led-2"), [*_TOPIC_KEYS]), 4)
+        each.ask(describe(BROKER, each.name[-1], [*_OWN_DEFAULTS]), 4)
+    for leader in (1, 2):
+        for size in (10, 400):
+            _produce_at(nodes.node(leader), nodes.full_name(f"led-{leader}"), size)
+        row = nodes.node(leader).probe(nodes.fetch_request(f"led-{leader}", 0), 12)
+        stored = BatchView(row.responses[0].partitions[0].records)
+        nodes.node(leader).record("codec and type of timestamps", stored.attributes & 0xF)
+
+    nodes.begin("removed defaults")
+    node.ask(alter(BROKER, "1", *((key, DELETE, None) for key in _OWN_DEFAULTS)), 1)
+    settled(node, "retention.ms", "-1", name=nodes.full_name("led-1"))
+    _produce_at(node, nodes.full_name("led-1"), 400)
+
+
+def _produce_at(node: ScenarioNode, topic: str, size: int) -> None:
+    """Write one record, and record the error and whether the answer has a time."""
+    request = produce(topic, batch(b"x" * size), acks=-1, timeout_ms=_TIMEOUT_MS)
+    (row,) = node.probe(request, 10).responses[0].partition_responses
+    node.record(f"{size} bytes", [row.error_code, row.log_append_time_ms >= 0])
+
+
+SCENARIOS = (each_node_has_its_own_settings, a_topic_has_the_defaults_of_the_node_that_leads)

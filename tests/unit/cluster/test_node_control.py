@@ -409,8 +409,8 @@ def test_a_controller_does_not_start_with_the_id_of_an_added_node(tmp_path: Path
 
 
 def test_invalid_settings_add_no_node(cluster: ReplicatedCluster) -> None:
-    with pytest.raises(ConfigError, match=r"^node 4: log.retention.ms cannot differ between nodes"):
-        added(cluster, 4, log_retention_ms="1")
+    with pytest.raises(ConfigError, match=r"^node 4: group.version cannot differ between nodes"):
+        added(cluster, 4, group_version="1")
     assert list(cluster.cluster.nodes) == [1, 2, 3]
     assert added(cluster, 4).rack is None
 

@@ -247,3 +247,27 @@ def test_a_cluster_elects_the_node_that_a_start_omitted(tmp_path: Path) -> None:
     wire.clock.advance(INTERVAL_MS)
     assert leader() == 2
     wire.end()
+
+
+def test_the_settings_are_those_of_the_node_that_acts_as_controller() -> None:
+    cluster = ElectingCluster()
+    cluster.config.configure_node(1, {"auto.leader.rebalance.enable": "false"})
+    cluster.config.configure_node(2, {"leader.imbalance.check.interval.seconds": "10"})
+    cluster.create("t")
+    cluster.move_leaders()
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 2
+    cluster.config.forget_node(1)
+    cluster.config.configure_node(1, {"leader.imbalance.check.interval.seconds": "10"})
+    cluster.move_leaders()
+    cluster.clock.advance(10_000)
+    assert cluster.leader() == 1
+
+
+def test_unclean_elections_are_allowed_by_the_node_that_acts_as_controller() -> None:
+    cluster = ElectingCluster()
+    cluster.config.configure_node(1, {"unclean.leader.election.enable": "true"})
+    cluster.create("t")
+    cluster.lose_leader()
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.broker import (
-    NODE_KEYS,
     RACK_AWARE_SELECTOR,
     BrokerConfig,
     check_no_plugins,
@@ -143,8 +142,8 @@ def test_node_value_of_another_type_is_not_returned() -> None:
     ("text", "message"),
     [
         (
-            {"log.retention.ms": "3"},
-            "log.retention.ms cannot differ between nodes, because the replicas of a partition",
+            {"group.version": "1"},
+            "group.version cannot differ between nodes, because all nodes share its level",
         ),
         (
             {"broker.rak": "a"},
@@ -303,6 +302,36 @@ def test_dynamic_values_have_precedence_over_the_static_values_of_a_node() -> No
     assert second.int("max.connections") == 20
 
 
-def test_every_key_that_can_differ_is_a_key_of_a_broker() -> None:
-    assert [key for key in NODE_KEYS if key not in broker_keys()] == []
-    assert list(NODE_KEYS) == sorted(NODE_KEYS)
+def test_a_node_has_own_defaults_of_topics_if_a_value_differs() -> None:
+    config = BrokerConfig.from_text({"log.retention.ms": "1"})
+    config.configure_node(2, {"max.connections": "20"})
+    assert not config.has_own_topic_defaults(2)
+    config.configure_node(3, {"log.retention.ms": "3"})
+    assert [config.has_own_topic_defaults(node) for node in (1, 2, 3)] == [False, False, True]
+    # The values without a node are those of the first one.
+    config.publish({}, {}, {1: {"log.segment.bytes": "2000000"}, 2: {}, 3: {}})
+    assert [config.has_own_topic_defaults(node) for node in (1, 2, 3)] == [False, True, True]
+
+
+def test_the_defaults_of_topics_of_a_node_are_checked_together() -> None:
+    config = BrokerConfig.from_text({"log.cleaner.min.compaction.lag.ms": "5"})
+    with pytest.raises(ConfigError, match=r"^node 2: .*max\.compaction\.lag\.ms \(4\)"):
+        config.configure_node(2, {"log.cleaner.max.compaction.lag.ms": "4"})
+
+
+def test_the_controller_has_the_values_of_its_node() -> None:
+    config = BrokerConfig.from_text()
+    config.configure_node(2, {"num.partitions": "2"})
+    assert config.of_controller((3, 2)).node_id == 2
+    assert config.of_controller((3, 2)).int("num.partitions") == 2
+    assert config.of_controller(()) is config
+    separate = BrokerConfig.from_text(controller_id=3000)
+    assert separate.of_controller((1, 2)) is separate
+
+
+def test_a_key_with_a_value_of_one_node_is_known() -> None:
+    config = BrokerConfig.from_text()
+    config.configure_node(2, {"num.partitions": "2"})
+    config.publish({}, {}, {1: {"log.retention.ms": "5"}})
+    keys = ("num.partitions", "log.retention.ms", "log.retention.bytes")
+    assert [config.has_own_value(key) for key in keys] == [True, True, False]

@@ -141,10 +141,17 @@ async def test_container_that_does_not_belong_to_the_cluster_is_refused(
 
 
 async def test_settings_that_differ_are_named(cluster: JoinedCluster) -> None:
-    config = {"log.retention.hours": "7", "group.max.size": "7", "broker.rack": "b", "node.id": "2"}
+    config = {
+        "group.version": "1",
+        "log.retention.hours": "7",
+        "group.max.size": "7",
+        "broker.rack": "b",
+        "node.id": "2",
+    }
     relay = await cluster.join(2, config=config)
-    assert relay.admissions[0].without_effect == ("log.retention.hours",)
+    assert relay.admissions[0].without_effect == ("group.version",)
     assert cluster.broker.cluster is not None
+    assert cluster.broker.cluster.config.node_int(2, "log.retention.hours") == 7
     assert cluster.broker.cluster.nodes[2].rack == "b"
 
 

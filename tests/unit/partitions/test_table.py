@@ -250,6 +250,33 @@ def test_new_configuration_applies_at_once(plane: DataPlane) -> None:
     assert hosted.config.retention_ms == 5
 
 
+def test_a_log_has_the_defaults_of_the_node_that_leads(plane: DataPlane) -> None:
+    plane.config.configure_node(1, {"log.retention.ms": "1000", "message.max.bytes": "200"})
+    plane.create("t", replicas=(0, 1))
+    assert plane.partition().log.config.retention_ms == 604_800_000
+    plane.lead("t", 1, 1)
+    config = plane.partition().log.config
+    assert (config.retention_ms, config.max_message_bytes) == (1000, 200)
+    # A partition without a leader has the settings of the last one.
+    plane.lead("t", -1, 2)
+    assert plane.partition().log.config is config
+    plane.lead("t", 0, 3)
+    assert plane.partition().log.config.retention_ms == 604_800_000
+
+
+def test_the_settings_of_a_topic_have_precedence_at_each_leader(plane: DataPlane) -> None:
+    plane.config.configure_node(1, {"log.retention.ms": "1000", "message.max.bytes": "200"})
+    plane.create("t", replicas=(1,), config={"retention.ms": "5"})
+    config = plane.partition().log.config
+    assert (config.retention_ms, config.max_message_bytes) == (5, 200)
+    plane.configure("t", {"max.message.bytes": "300"})
+    config = plane.partition().log.config
+    assert (config.retention_ms, config.max_message_bytes) == (1000, 300)
+    plane.restart()
+    config = plane.partition().log.config
+    assert (config.retention_ms, config.max_message_bytes) == (1000, 300)
+
+
 def test_other_logs_are_not_stray_directories(plane: DataPlane) -> None:
     (plane.directory / "stray-0").mkdir()
     log = plane.data_directory.open_log("own", 0, LogConfig(), now_ms=0)
@@ -260,7 +287,9 @@ def test_other_logs_are_not_stray_directories(plane: DataPlane) -> None:
         other_logs={("own", 0): log},
         clock=plane.clock,
         entropy=plane.entropy,
-        log_config=lambda _: LogConfig(),
+        log_config=lambda _, __: LogConfig(),
+        has_own_defaults=lambda _: False,
+        max_fetch_sessions=lambda _: 1000,
     )
     table.open(plane.image)
     assert directories(plane) == {"own-0"}

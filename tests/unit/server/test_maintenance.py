@@ -24,7 +24,7 @@ from kafkalite.testing.clock import ManualClock
 from tests.unit.ports.workers import HeldWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from kafkalite.partitions.partition import Partition
@@ -38,19 +38,28 @@ DAY_MS = 24 * HOUR_MS
 class MaintainedCluster:
     """A cluster with maintenance."""
 
-    def __init__(self, directory: Path, executor: Executor | None = None, **config: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        executor: Executor | None = None,
+        nodes: Mapping[int, Mapping[str, str]] | None = None,
+        **config: str,
+    ) -> None:
+        """`nodes` are the settings of other nodes than node 1."""
         self.path = directory
         self.clock = ManualClock()
         self.log_output = io.StringIO()
         text = {key.replace("_", "."): value for key, value in config.items()}
         broker = BrokerConfig.from_text(text)
+        for node_id, own in (nodes or {}).items():
+            broker.configure_node(node_id, own)
         self.cluster = Cluster(
             cluster_id="cluster",
             directory=DataDirectory(OsFiles(), str(directory)),
             clock=self.clock,
             entropy=SeededEntropy(),
             config=broker,
-            node_ids=[1],
+            node_ids=[1, *(nodes or {})],
         )
         log = Log(Level.ERROR, "json", self.log_output)
         self.maintenance = Maintenance(
@@ -58,13 +67,13 @@ class MaintainedCluster:
         )
         self.maintenance.start()
 
-    def partition(self, name: str, **config: str) -> Partition:
+    def partition(self, name: str, leader: int = 1, **config: str) -> Partition:
         """Create a topic with one partition."""
         configs: dict[str, str | None] = {
             key.replace("_", "."): value for key, value in config.items()
         }
         (made,) = self.cluster.metadata.create_topics(
-            [NewTopic(name=name, partitions=1, replication_factor=1, configs=configs)]
+            [NewTopic(name=name, assignments=((0, (leader,)),), configs=configs)]
         )
         assert made.error is None
         partition = self.cluster.partitions.get(made.topic_id, 0)
@@ -105,6 +114,43 @@ def test_records_older_than_retention_are_removed_at_the_next_check(
     maintained.clock.advance(5 * MINUTE_MS)
     assert keys_in(partition) == [b"second"]
     assert partition.log_start_offset == 1
+
+
+def test_the_retention_of_a_log_is_that_of_the_node_that_leads(tmp_path: Path) -> None:
+    own = {
+        "log.retention.ms": f"{HOUR_MS}",
+        "log.segment.bytes": f"{2**20}",
+        "log.roll.ms": f"{HOUR_MS}",
+        "log.retention.check.interval.ms": f"{MINUTE_MS}",
+    }
+    maintained = MaintainedCluster(tmp_path, nodes={2: own})
+    partitions = [maintained.partition(f"led-{leader}", leader) for leader in (1, 2)]
+    for partition in partitions:
+        maintained.append(partition, b"first", b"")
+    maintained.clock.advance(2 * HOUR_MS - 1)
+    for partition in partitions:
+        maintained.append(partition, b"second", b"")
+    maintained.clock.advance(MINUTE_MS)
+    assert [partition.log_start_offset for partition in partitions] == [0, 1]
+    maintained.maintenance.stop()
+
+
+def test_a_node_can_have_no_compaction(tmp_path: Path) -> None:
+    own = {"log.cleaner.enable": "false"}
+    maintained = MaintainedCluster(tmp_path, nodes={2: own})
+    partitions = [
+        maintained.partition(f"led-{leader}", leader, cleanup_policy="compact", segment_ms="1000")
+        for leader in (1, 2)
+    ]
+    for partition in partitions:
+        for _ in range(2):
+            maintained.append(partition, b"key", b"value")
+    maintained.clock.advance(1001)
+    for partition in partitions:
+        maintained.append(partition, b"active", b"segment")
+    maintained.clock.advance(MINUTE_MS)
+    assert [len(keys_in(partition)) for partition in partitions] == [2, 3]
+    maintained.maintenance.stop()
 
 
 def test_compaction_retains_the_last_value_of_each_key(maintained: MaintainedCluster) -> None:

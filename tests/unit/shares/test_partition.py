@@ -59,6 +59,7 @@ class Stage:
             store=self.coordinator.store,
             dead_letter_queues=dead_letters or DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=0,
             choose_start_offset=lambda: 7,
         )
@@ -181,6 +182,7 @@ def test_inconsistent_stored_state_is_refused() -> None:
             store=cast("StateStore", InconsistentStore()),
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=0,
             choose_start_offset=lambda: 0,
         )
@@ -228,6 +230,7 @@ class SlowStage(Stage):
             store=self.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=0,
             choose_start_offset=lambda: 7,
         )

@@ -42,6 +42,7 @@ class Stage:
             store=self.coordinator.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=leader_epoch,
             choose_start_offset=lambda: 0,
         )
@@ -61,7 +62,7 @@ class Stage:
 
 
 def test_limits_are_those_of_the_group() -> None:
-    limits = Stage().table.limits("g")
+    limits = Stage().table.limits("g", 1)
     assert (limits.max_deliveries, limits.max_records_in_flight, limits.lock_duration_ms) == (
         3,
         2000,
@@ -84,6 +85,7 @@ def test_end_of_sessions_affects_only_their_group() -> None:
             store=stage.coordinator.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=0,
             choose_start_offset=lambda: 0,
         )
@@ -231,6 +233,7 @@ class LateStage(Stage):
             store=self.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=leader_epoch,
             choose_start_offset=lambda: 0,
         )
