@@ -80,6 +80,7 @@ def _by_columns(directory: Path) -> Counter[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.endurance
 def test_the_columnar_reader_finds_the_epochs_of_the_scalar_reader(
     capture: tuple[Path, Recorded],
 ) -> None:

@@ -167,6 +167,7 @@ def test_a_crash_at_any_step_loses_no_record(plan: Plan) -> None:
         check_twice(wire, plan, outcome, files.disk)
 
 
+@pytest.mark.endurance
 @each_plan
 @pytest.mark.parametrize("failing_steps", [1, 2, 5, 1_000])
 def test_a_full_disk_loses_no_record(failing_steps: int, plan: Plan) -> None:

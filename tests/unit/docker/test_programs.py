@@ -23,6 +23,8 @@ from tests.unit.docker.image import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from _pytest.mark import ParameterSet
+
 READY = "Kafka Server started"
 
 
@@ -104,16 +106,21 @@ def script(root: Path, path: str) -> str:
     return str(root / path.lstrip("/"))
 
 
+def _long(*values: object) -> ParameterSet:
+    """Return parameters that only the long tests use, because each starts several processes."""
+    return pytest.param(*values, marks=pytest.mark.endurance)
+
+
 @pytest.mark.parametrize(
     "command",
     [
         ["/etc/kafka/docker/run"],
-        ["/etc/confluent/docker/run"],
-        ["/opt/bitnami/scripts/kafka/entrypoint.sh", "/opt/bitnami/scripts/kafka/run.sh"],
-        ["/__cacert_entrypoint.sh", "/etc/kafka/docker/run"],
-        ["/usr/bin/start-kafka.sh"],
-        [ENTRYPOINT],
-        [ENTRYPOINT, "sh", "-c", "exec kafkalite-entrypoint --log-level error"],
+        _long(["/etc/confluent/docker/run"]),
+        _long(["/opt/bitnami/scripts/kafka/entrypoint.sh", "/opt/bitnami/scripts/kafka/run.sh"]),
+        _long(["/__cacert_entrypoint.sh", "/etc/kafka/docker/run"]),
+        _long(["/usr/bin/start-kafka.sh"]),
+        _long([ENTRYPOINT]),
+        _long([ENTRYPOINT, "sh", "-c", "exec kafkalite-entrypoint --log-level error"]),
     ],
     ids=lambda command: " ".join(command)[:50],
 )
@@ -155,10 +162,10 @@ APACHE = """
 @pytest.mark.parametrize(
     ("commands", "has_user"),
     [
-        (APACHE, False),
-        (WITH_ZOOKEEPER + RUN, False),
-        (WITH_ZOOKEEPER + LAUNCH, False),
-        (WITHOUT_ZOOKEEPER + RUN, True),
+        _long(APACHE, False),
+        _long(WITH_ZOOKEEPER + RUN, False),
+        _long(WITH_ZOOKEEPER + LAUNCH, False),
+        _long(WITHOUT_ZOOKEEPER + RUN, True),
         (WITHOUT_ZOOKEEPER + LAUNCH, True),
     ],
     ids=["apache", "zookeeper, run", "zookeeper, launch", "kraft, run", "kraft, launch"],

@@ -195,6 +195,7 @@ SEQUENCES = (
 )
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.module)
 def test_start_sequence_of_a_module_runs_the_broker(tmp_path: Path, sequence: Sequence) -> None:
     root = image_root(tmp_path)
