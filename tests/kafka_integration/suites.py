@@ -32,13 +32,19 @@ STREAMS: Final = "org.apache.kafka.streams.integration"
 CONNECT: Final = "org.apache.kafka.connect.integration"
 CLIENTS: Final = "org.apache.kafka.clients"
 _TEST_JARS: Final = (
-    "kafka-streams-integration-tests",
     "connect-runtime",
     "kafka-clients-integration-tests",
+    "kafka-server",
+    "kafka-storage",
+    "kafka-streams-integration-tests",
+    "kafka-tools",
+    "kafka_2.13",
 )
-_TEST_CLASS: Final = re.compile(
-    r"(org/apache/kafka/(?:(?:streams|connect)/integration/|clients/)(?:\w+/)?\w+Test)\.class"
+_EMBEDDED_CLUSTER: Final = re.compile(
+    r"org/apache/kafka/(?:streams|connect)/integration/(?:\w+/)?\w+Test"
 )
+# The beginning of the names of the annotations ClusterTest, ClusterTests and ClusterTemplate.
+_CLUSTER_TEST: Final = b"Lorg/apache/kafka/common/test/api/ClusterTe"
 
 
 class Result(NamedTuple):
@@ -68,9 +74,11 @@ def stored_results() -> dict[str, Result]:
 
 
 def store_results(results: Iterable[Result]) -> None:
-    """Replace the committed results of these classes."""
+    """Replace the committed results of these classes; a class that fails keeps its reason."""
     rows = stored_results() if _RESULTS.exists() else {}
-    rows.update((result.name, result) for result in results)
+    for result in results:
+        note = rows[result.name].note if result.failed and result.name in rows else ""
+        rows[result.name] = result._replace(note=note)
     lines = (_SEPARATOR.join(map(str, rows[name])) + "\n" for name in sorted(rows))
     _RESULTS.write_text("".join(lines), encoding="utf-8")
 
@@ -142,11 +150,22 @@ def _outcome(case: ET.Element) -> tuple[str, str]:
 
 
 def integration_classes() -> list[str]:
-    """Return the full names of all classes of Kafka's integration tests, in order."""
+    """Return the full names of all classes of Kafka's integration tests, in order.
+
+    Those of Streams and Connect have a cluster by their package, the others by `@ClusterTest`.
+    """
     directory = dependencies(_JARS, _POM, None)
     names: set[str] = set()
     for jar in (jar for name in _TEST_JARS for jar in directory.glob(f"{name}-*-test.jar")):
         with zipfile.ZipFile(jar) as archive:
-            matches = map(_TEST_CLASS.fullmatch, archive.namelist())
-            names.update(match[1].replace("/", ".") for match in matches if match)
+            for member in archive.namelist():
+                name, _, suffix = member.rpartition(".")
+                if suffix == "class" and _has_cluster(name, archive, member):
+                    names.add(name.replace("/", "."))
     return sorted(names)
+
+
+def _has_cluster(name: str, archive: zipfile.ZipFile, member: str) -> bool:
+    if _EMBEDDED_CLUSTER.fullmatch(name):
+        return True
+    return name.endswith("Test") and _CLUSTER_TEST in archive.read(member)

@@ -8,16 +8,22 @@ import java.util.TreeMap;
 
 import kafka.server.BrokerServer;
 
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+
 /** A cluster of kafkalite, with the methods of Kafka's test kit that its integration tests call. */
 public final class KafkaClusterTestKit implements AutoCloseable {
     private final KafkaliteProcess process;
+    private final KafkaliteServers servers;
     private final Map<Integer, BrokerServer> brokers = new TreeMap<>();
     private final MockFaultHandler faultHandler = new MockFaultHandler();
 
     private KafkaClusterTestKit(TestKitNodes nodes, Properties properties) {
         process = new KafkaliteProcess(nodes, properties);
+        servers = new KafkaliteServers(process, () -> Admin.create(
+            Map.of(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrapServers())));
         for (int id = 0; id < nodes.brokers(); id++) {
-            brokers.put(id, new BrokerServer(process, id));
+            brokers.put(id, servers.broker(id));
         }
     }
 
@@ -28,7 +34,6 @@ public final class KafkaClusterTestKit implements AutoCloseable {
     /** Start all nodes, and return when clients can connect. */
     public void startup() throws IOException, InterruptedException {
         process.start();
-        brokers.values().forEach(BrokerServer::started);
     }
 
     /** Return at once: {@link #startup} returns when the nodes are ready. */
@@ -49,6 +54,7 @@ public final class KafkaClusterTestKit implements AutoCloseable {
 
     @Override
     public void close() throws InterruptedException {
+        servers.close();
         process.stop();
     }
 

@@ -12,12 +12,18 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+import kafka.server.KafkaConfig;
 
 /**
  * The command {@code kafkalite serve} with all nodes of a cluster.
@@ -25,7 +31,7 @@ import java.util.regex.Pattern;
  * <p>The system property {@code kafkalite.python} is the interpreter, and
  * {@code kafkalite.directory} the directory of the data and logs.
  */
-public final class KafkaliteProcess {
+final class KafkaliteProcess {
     private static final Pattern READY = Pattern.compile("kafkalite is ready at (\\S+)");
     private static final Pattern CONTROLLERS =
         Pattern.compile("listener CONTROLLER at (\\S+)");
@@ -37,8 +43,11 @@ public final class KafkaliteProcess {
     private final int brokers;
     private final Map<Integer, Map<String, String>> brokerProperties;
     private final Properties properties;
+    private final Map<String, Short> features;
     private final String listener;
     private final List<String> options;
+    private final Set<Integer> stoppedNodes = new TreeSet<>();
+    private Path directory;
     private Path log;
     private Process process;
     private String bootstrapServers;
@@ -46,16 +55,21 @@ public final class KafkaliteProcess {
     private String control;
 
     KafkaliteProcess(TestKitNodes nodes, Properties properties) {
-        this(nodes.brokers(), nodes.properties(), properties, LISTENER, List.of());
+        this(nodes.brokers(), nodes.properties(), properties, Map.of(), LISTENER, List.of());
     }
 
-    /** Settings of all brokers and of single ones by id; {@code options} are further options. */
-    public KafkaliteProcess(
+    /**
+     * Settings of all brokers and of single ones by id, and levels of features.
+     *
+     * <p>{@code options} are further options of the command.
+     */
+    KafkaliteProcess(
             int brokers, Map<Integer, Map<String, String>> brokerProperties, Properties properties,
-            String listener, List<String> options) {
+            Map<String, Short> features, String listener, List<String> options) {
         this.brokers = brokers;
         this.brokerProperties = brokerProperties;
         this.properties = properties;
+        this.features = features;
         if (properties.containsKey("metric.reporters")) {
             // Kafka offers to receive the metrics of clients if a reporter does so.
             properties.setProperty("kafkalite.client.telemetry", "true");
@@ -67,16 +81,16 @@ public final class KafkaliteProcess {
     /** Start the process, and return when clients can connect. */
     public void start() throws IOException, InterruptedException {
         Path parent = Path.of(System.getProperty("kafkalite.directory"));
-        Path directory = Files.createTempDirectory(parent, "cluster-");
+        directory = Files.createTempDirectory(parent, "cluster-");
         log = directory.resolve("kafkalite.log");
-        ProcessBuilder builder = new ProcessBuilder(command(directory));
+        ProcessBuilder builder = new ProcessBuilder(command());
         builder.redirectError(log.toFile());
         process = builder.start();
         Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
         readAddresses();
     }
 
-    private List<String> command(Path directory) throws IOException {
+    private List<String> command() throws IOException {
         List<String> command = new ArrayList<>(List.of(
             System.getProperty("kafkalite.python"), "-m", "kafkalite", "serve",
             "--brokers", Integer.toString(brokers),
@@ -92,6 +106,13 @@ public final class KafkaliteProcess {
             properties.store(writer, null);
         }
         command.addAll(List.of("--properties", file.toString()));
+        if (!features.isEmpty()) {
+            Path state = directory.resolve("state.json");
+            Files.writeString(state, features.entrySet().stream()
+                .map(feature -> String.format("\"%s\": %d", feature.getKey(), feature.getValue()))
+                .collect(Collectors.joining(", ", "{\"features\": {", "}}")));
+            command.addAll(List.of("--state", state.toString()));
+        }
         return command;
     }
 
@@ -129,8 +150,48 @@ public final class KafkaliteProcess {
         return bootstrapControllers;
     }
 
+    /** Return the port of the listener of a broker, or of the controller with another id. */
+    int port(int id) {
+        String address = id < brokers ? bootstrapServers.split(",")[id] : bootstrapControllers;
+        return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+    }
+
+    /** Return the settings of a node as Kafka would read them. */
+    KafkaConfig config(int id) {
+        boolean isBroker = id < brokers;
+        Map<String, Object> values = new HashMap<>();
+        properties.stringPropertyNames().forEach(key ->
+            values.put(key, properties.getProperty(key)));
+        values.put("process.roles", isBroker ? "broker" : "controller");
+        values.put("node.id", Integer.toString(id));
+        values.put("controller.quorum.bootstrap.servers", "localhost:1");
+        values.put("controller.listener.names", "CONTROLLER");
+        values.put("listeners", (isBroker ? listener : "CONTROLLER") + "://localhost:0");
+        values.put("inter.broker.listener.name", listener);
+        values.putIfAbsent("listener.security.protocol.map",
+            listener + ":PLAINTEXT,CONTROLLER:PLAINTEXT");
+        values.putIfAbsent("log.dirs", directory.resolve("data").toString());
+        values.putAll(brokerProperties.getOrDefault(id, Map.of()));
+        return new KafkaConfig(values, false);
+    }
+
+    void startNode(int id) {
+        changeNode(id, "{\"state\": \"running\"}");
+        stoppedNodes.remove(id);
+    }
+
+    /** Stop a node as SIGTERM stops Kafka's broker. */
+    void stopNode(int id) {
+        changeNode(id, "{\"state\": \"stopped\", \"controlled\": true}");
+        stoppedNodes.add(id);
+    }
+
+    boolean isRunning(int id) {
+        return process != null && process.isAlive() && !stoppedNodes.contains(id);
+    }
+
     /** Change a node over the control API, and return when it has changed. */
-    public void changeNode(int id, String change) {
+    private void changeNode(int id, String change) {
         try {
             URL url = URI.create(control + "/v1/nodes/" + id).toURL();
             HttpURLConnection connection = (HttpURLConnection) url.openConnection();
