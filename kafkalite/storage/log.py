@@ -809,7 +809,9 @@ def must_roll(  # noqa: PLR0917 - called for every append
 
 def is_overdue(active: Segment, config: LogConfig, max_timestamp: int, now_ms: int) -> bool:
     """Whether the segment is too old, by its records' timestamps or, without them, by the clock."""
-    first_timestamp = active.first_timestamp()
+    first_timestamp = active.known_first_timestamp
+    if first_timestamp is None:
+        first_timestamp = active.first_timestamp()
     if first_timestamp is not None and first_timestamp >= 0 <= max_timestamp:
         age_ms = max_timestamp - first_timestamp
     else:

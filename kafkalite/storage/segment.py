@@ -69,7 +69,6 @@ class Segment:
         "_bytes_since_index",
         "_directory",
         "_files",
-        "_first_timestamp",
         "_index_bytes",
         "_index_interval_bytes",
         "_indexes",
@@ -80,6 +79,7 @@ class Segment:
         "aborted",
         "base_offset",
         "created_ms",
+        "known_first_timestamp",
         "size",
     )
 
@@ -105,7 +105,8 @@ class Segment:
         self._bytes_since_index = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = base_offset
-        self._first_timestamp: int | None = None
+        self.known_first_timestamp: int | None = None
+        """What `first_timestamp` returns, or None as long as it has to read it."""
         # Positions of the latest batches, and the ends of recent reads: the next read of a consumer
         # that keeps up starts at one of them.
         self._recent_positions: dict[int, int] = {}
@@ -122,7 +123,7 @@ class Segment:
         copy._bytes_since_index = self._bytes_since_index
         copy._max_timestamp = self._max_timestamp
         copy._max_timestamp_offset = self._max_timestamp_offset
-        copy._first_timestamp = self._first_timestamp
+        copy.known_first_timestamp = self.known_first_timestamp
         return copy
 
     def path(self, suffix: str) -> str:
@@ -150,11 +151,11 @@ class Segment:
 
     def first_timestamp(self) -> int | None:
         """Return the first batch's largest timestamp, from which segment.ms is counted, or None."""
-        if self._first_timestamp is None:
+        if self.known_first_timestamp is None:
             for _, batch in self.batches(0):
-                self._first_timestamp = batch.max_timestamp
+                self.known_first_timestamp = batch.max_timestamp
                 break
-        return self._first_timestamp
+        return self.known_first_timestamp
 
     def is_in_place(self) -> bool:
         """Whether the log file is still at its path."""
@@ -198,7 +199,7 @@ class Segment:
             self._max_timestamp = batch.max_timestamp
             self._max_timestamp_offset = batch.base_offset + batch.last_offset_delta
         if position == 0:
-            self._first_timestamp = batch.max_timestamp
+            self.known_first_timestamp = batch.max_timestamp
         if self._bytes_since_index > self._index_interval_bytes and self._indexes:
             offsets, times = self._indexes
             offsets.append(batch.last_offset - self.base_offset, position)
@@ -232,7 +233,7 @@ class Segment:
         self.aborted.truncate(end_offset)
         self.size = position
         self._recent_positions.clear()
-        self._first_timestamp = None
+        self.known_first_timestamp = None
         offsets.truncate(position)
         times.truncate(end_offset - self.base_offset)
         self._use_indexes(offsets, times)
@@ -319,7 +320,7 @@ class Segment:
         self._bytes_since_index = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = self.base_offset
-        self._first_timestamp = None
+        self.known_first_timestamp = None
         end, next_offset = 0, self.base_offset
         for position, batch in valid_batches(self._log.pread, self.size, self.base_offset):
             self._index_batch(batch, position)

@@ -124,6 +124,7 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
     )
 
 
+@lru_cache(maxsize=16)  # the end of a transaction has the same partitions as its last addition
 def _by_topic(
     partitions: frozenset[TopicPartition],
 ) -> list[TransactionLogValue.PartitionsSchema]:
