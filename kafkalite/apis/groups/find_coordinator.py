@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.blank_fields import trim
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.groups import shard_modules
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -90,6 +91,8 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
     Kafka answers COORDINATOR_NOT_AVAILABLE while it creates that topic. Here it exists at once,
     unless the cluster has the pace of a real Kafka.
     """
+    if request.key_type == CoordinatorType.GROUP:
+        shard_modules.load()
     coordinators = []
     for key in request.coordinator_keys:
         try:
@@ -99,6 +102,12 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
                 refused_row(ApiKey.FIND_COORDINATOR, 0, key, refusal.code, refusal.message)
             )
     return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def loads_modules(call: Call, request: FindCoordinatorRequest) -> bool:
+    """Return whether the request is the first one for a group, which loads many modules."""
+    del call
+    return request.key_type == CoordinatorType.GROUP and not shard_modules.are_loaded()
 
 
 def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:
@@ -192,5 +201,6 @@ APIS = (
         eras=FIND_COORDINATOR_ERAS,
         lift=lift_find_coordinator,
         lower=lower_find_coordinator,
+        may_take_long=loads_modules,
     ),
 )
