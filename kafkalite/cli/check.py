@@ -1,4 +1,4 @@
-"""`kafkalite check`: print what became of the records in captures.
+"""`kafkalite check`: print what became of the records in captures and data directories.
 
 The exit status is 0 without a violation, 1 with one, and 2 for invalid arguments, such as a file
 that is not a capture, or captures without requests.
@@ -10,7 +10,6 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.capture_arguments import (
-    add_path_argument,
     add_port_option,
     check_captures,
     check_paths,
@@ -26,7 +25,21 @@ _VIOLATION_STATUS: Final = 1
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `check`."""
-    add_path_argument(parser)
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a capture file (pcap or pcapng, also compressed), a directory of captures, or data "
+        "directories of one cluster",
+    )
+    parser.add_argument(
+        "--data-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="data directory of a broker whose clients the captures have: compare its logs with "
+        "what they were answered; repeatable",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
     add_port_option(parser)
 
@@ -35,24 +48,32 @@ def run(arguments: Namespace) -> None:
     """Print the findings; raises SystemExit with one, and for invalid arguments."""
     # Imported here: a broker starts faster without them.
     from kafkalite.capture.reading.problems import Problems  # noqa: PLC0415
+    from kafkalite.lab.checker.books.reading import (  # noqa: PLC0415
+        is_data_directory,
+        read_books,
+    )
     from kafkalite.lab.checker.captured_history import captured_history  # noqa: PLC0415
     from kafkalite.lab.checker.check import check  # noqa: PLC0415
     from kafkalite.lab.checker.report import report_lines  # noqa: PLC0415
 
     open_closed_streams()
+    directories = [each for each in arguments.paths if is_data_directory(each)]
+    captures = [each for each in arguments.paths if each not in directories]
     try:
-        check_paths(arguments.paths)
+        check_paths([*captures, *arguments.data_dir])
+        _check_kinds(captures, directories, arguments.data_dir)
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     problems = Problems()
-    history = captured_history(arguments.paths, problems, ports=arguments.port)
-    check_captures(arguments.paths, problems)
+    history = captured_history(captures, problems, ports=arguments.port)
+    check_captures(captures, problems)
     if len(history.cluster_ids) > 1:
         ids = ", ".join(sorted(history.cluster_ids))
         exit_with_error(USAGE_STATUS, f"the captures are of several clusters ({ids}): check each")
-    result = check(history)
-    if not result.requests:
-        exit_with_error(USAGE_STATUS, f"no requests in {', '.join(arguments.paths)}")
+    if captures and not history.requests:
+        exit_with_error(USAGE_STATUS, f"no requests in {', '.join(captures)}")
+    directories += arguments.data_dir
+    result = check(history, read_books(directories) if directories else None)
     if arguments.json:
         print_output(json.dumps(result.as_json()) + "\n")
     else:
@@ -63,3 +84,21 @@ def run(arguments: Namespace) -> None:
         print_to_stderr(f"the captures have problems (see kafkalite show --problems): {kinds}")
     if result.violations:
         raise SystemExit(_VIOLATION_STATUS)
+
+
+def _check_kinds(captures: list[str], directories: list[str], data_dirs: list[str]) -> None:
+    """Raise ValueError for data directories among captures, and for other directories."""
+    from kafkalite.lab.checker.books.reading import is_data_directory  # noqa: PLC0415 - as in run
+
+    if captures and directories:
+        raise ValueError(
+            f"{directories[0]} is a data directory: name it with --data-dir to compare it with "
+            f"{captures[0]}"
+        )
+    for path in data_dirs:
+        if not is_data_directory(path):
+            raise ValueError(
+                f"{path} is not a data directory of a broker: it has no meta.properties"
+            )
+        if not captures:
+            raise ValueError("--data-dir needs a capture")

@@ -13,12 +13,15 @@ from kafkalite.lab.checker import (
     share_rules,
     transaction_rules,
 )
+from kafkalite.lab.checker.books import comparison
+from kafkalite.lab.checker.books import rules as book_rules
 from kafkalite.lab.checker.findings import CheckResult, Finding, Severity
-from kafkalite.lab.checker.history import Range
+from kafkalite.lab.checker.history import Range, Undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kafkalite.lab.checker.books.model import Books
     from kafkalite.lab.checker.history import History
 
 RULES: Final[tuple[Callable[[History], Iterator[Finding]], ...]] = (
@@ -60,17 +63,31 @@ PRODUCER_RULES: Final = frozenset(
 _SEVERITIES: Final = tuple(Severity)
 _MAX_PROOFS: Final = 10
 
+UNREADABLE_RECORDS: Final = "records of coordinators that cannot be decoded"
 
-def check(history: History) -> CheckResult:
-    """Return the findings of all rules, those of the severest kind first."""
-    findings = findings_of(history, RULES)
+
+def check(history: History, books: Books | None = None) -> CheckResult:
+    """Return the findings of all rules, those of the severest kind first.
+
+    With books, the rules about them follow: what clients were answered, and the books alone.
+    """
+    own = history if books is None else comparison.with_markers(history, books)
+    findings, undecided = findings_of(own, RULES), [*history.undecided]
+    if books is not None:
+        compared = comparison.Comparison(own, books)
+        findings += _joined(compared.findings())
+        findings += (finding for rule in book_rules.RULES for finding in _joined(rule(books)))
+        undecided += compared.undecided
+        if books.unreadable:
+            undecided.append(Undecided(UNREADABLE_RECORDS, books.unreadable))
     findings.sort(key=lambda each: _SEVERITIES.index(each.severity))
     return CheckResult(
         findings=tuple(findings),
-        undecided=tuple(history.undecided),
+        undecided=tuple(undecided),
         requests=history.requests,
         acknowledged=sum(each.batch.records for each in history.writes if each.is_acknowledged),
         delivered=sum(each.last_offset - each.first_offset + 1 for each in history.deliveries),
+        logged=None if books is None else books.records,
     )
 
 

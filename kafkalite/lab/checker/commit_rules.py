@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CommittedOffset,
         Delivery,
         History,
+        LogProof,
         Proof,
     )
 
@@ -130,7 +131,7 @@ def _contradiction(
     if delayed:
         culprit = delayed[-1]
         cause, severity, client = DELAYED_REQUEST, Severity.VIOLATION, culprit.event.client
-        proofs: tuple[Proof, ...] = (
+        proofs: tuple[Proof | LogProof, ...] = (
             culprit.event.proof, latest.event.proof, row.event.proof,
         )  # fmt: skip
         text = f"offset {row.offset}, from a commit that {client} had given up"

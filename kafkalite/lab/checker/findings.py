@@ -7,7 +7,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from kafkalite.lab.checker.history import Client, Partition, Proof, Range, Undecided
+    from kafkalite.lab.checker.history import (
+        Client,
+        LogProof,
+        Partition,
+        Proof,
+        Range,
+        Undecided,
+    )
 
 
 DELAYED_REQUEST: Final = "delayed request"
@@ -42,7 +49,7 @@ class Finding:
     """The client that caused it."""
     records: int = 0
     """Number of records that are concerned."""
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[Proof | LogProof, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as an object of JSON."""
@@ -61,15 +68,7 @@ class Finding:
             "client_id": None if client is None else client.id,
             "host": None if client is None else client.host,
             "records": self.records,
-            "proofs": [
-                {
-                    "file": each.file or None,
-                    "offset": None if each.offset < 0 else each.offset,
-                    "connection": each.connection,
-                    "request": each.request,
-                }
-                for each in self.proofs
-            ],
+            "proofs": [each.as_json() for each in self.proofs],
         }
 
 
@@ -84,6 +83,8 @@ class CheckResult:
     """Number of records whose Produce request was acknowledged."""
     delivered: int
     """Number of records in answers to consumers; a record counts each time."""
+    logged: int | None = None
+    """Number of records in the logs of data directories; None without a directory."""
 
     @property
     def violations(self) -> tuple[Finding, ...]:
@@ -100,6 +101,7 @@ class CheckResult:
             "requests": self.requests,
             "acknowledged": self.acknowledged,
             "delivered": self.delivered,
+            "logged": self.logged,
             "findings": [each.as_json() for each in self.findings],
             "undecidable": [
                 {"reason": each.reason, "count": each.count} for each in self.undecided

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkalite.ports.named_tuples import NamedTuple
 
@@ -57,6 +57,34 @@ class Proof:
         place = f"{self.file}:{self.offset} " if self.file else ""
         return f"{place}({self.connection}, request {self.request})"
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the place as an object of JSON."""
+        return {
+            "file": self.file or None,
+            "offset": None if self.offset < 0 else self.offset,
+            "connection": self.connection,
+            "request": self.request,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LogProof:
+    """The place of a batch in the log of a partition."""
+
+    file: str
+    """Path of the segment."""
+    position: int
+    """Position of the batch in the file, in bytes."""
+    offset: int
+    """Base offset of the batch."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position} (offset {self.offset})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the place as an object of JSON."""
+        return {"file": self.file, "position": self.position, "log_offset": self.offset}
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -70,7 +98,8 @@ class Event:
     """None if the history has no answer."""
     broker: str
     """The node that received it, as an address or a number."""
-    proof: Proof
+    proof: Proof | LogProof
+    """The request; of a marker that is read from a log, the batch."""
 
 
 class Outcome(Enum):
@@ -95,6 +124,8 @@ class Batch:
     producer_epoch: int
     base_sequence: int
     is_transactional: bool
+    attributes: int
+    """Compression, kind of timestamps and other flags, as in the header."""
 
     @property
     def content(self) -> tuple[int, int, int, int, int]:

@@ -317,7 +317,7 @@ def _order(piece: PlacedPiece) -> tuple[Any, ...]:
     is_unanswered = event.answered_ns is None
     return (
         is_unanswered, event.answered_ns or event.sent_ns, event.sent_ns, event.connection,
-        event.proof.offset, event.proof.request,
+        event.proof.offset, getattr(event.proof, "request", 0),
     )  # fmt: skip
 
 

@@ -16,10 +16,13 @@ _MAX_PROOFS = 4
 
 def report_lines(result: CheckResult) -> Iterator[str]:
     """Yield the lines of a report, findings of the severest kind first."""
-    yield (
-        f"{result.requests} requests: {result.acknowledged} records acknowledged, "
-        f"{result.delivered} delivered"
-    )
+    if result.requests or result.logged is None:
+        yield (
+            f"{result.requests} requests: {result.acknowledged} records acknowledged, "
+            f"{result.delivered} delivered"
+        )
+    if result.logged is not None:
+        yield f"data directories: {result.logged} records in the logs of topics"
     for severity in Severity:
         for finding in result.findings:
             if finding.severity is severity:

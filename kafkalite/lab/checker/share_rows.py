@@ -43,6 +43,7 @@ def header_of(view: BatchView) -> Batch:
         producer_epoch=view.producer_epoch,
         base_sequence=view.base_sequence,
         is_transactional=view.is_transactional,
+        attributes=view.attributes,
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
         Client,
         History,
+        LogProof,
         Partition,
         Proof,
         ShareReset,
@@ -363,7 +364,7 @@ def _finding(  # noqa: PLR0917 - private
     part: Range,
     client: Client,
     text: str,
-    proofs: tuple[Proof, ...],
+    proofs: tuple[Proof | LogProof, ...],
 ) -> Finding:
     partition: Partition = key.partition
     return Finding(

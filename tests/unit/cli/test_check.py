@@ -64,3 +64,34 @@ def test_captures_without_requests_do_not_pass(
 ) -> None:
     assert run(str(tmp_path)) == 2
     assert capsys.readouterr().err == f"kafkalite: no requests in {tmp_path}\n"
+
+
+def test_a_data_directory_is_compared_with_a_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    captures, data = tmp_path / "captures", tmp_path / "data"
+    record(captures, data)
+    assert run(str(captures), "--data-dir", str(data)) == 0
+    assert "data directories: 5 records in the logs of topics\n" in capsys.readouterr().out
+    assert run(str(data)) == 0
+    assert capsys.readouterr().out.startswith("data directories: 5 records")
+    segment = data / "orders-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes()[:40])
+    assert run(str(captures), "--data-dir", str(data)) == 1
+    assert (
+        "violation: answered, but not in the books (records missing): offsets 0 to 4"
+        in capsys.readouterr().out
+    )
+
+
+def test_directories_that_are_not_of_a_broker_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    captures, data = tmp_path / "captures", tmp_path / "data"
+    record(captures, data)
+    assert run(str(captures), "--data-dir", str(captures)) == 2
+    assert "is not a data directory of a broker" in capsys.readouterr().err
+    assert run(str(captures), str(data)) == 2
+    assert "name it with --data-dir" in capsys.readouterr().err
+    assert run(str(data), "--data-dir", str(data)) == 2
+    assert "--data-dir needs a capture" in capsys.readouterr().err

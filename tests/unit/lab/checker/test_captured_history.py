@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def record(directory: Path) -> None:
-    """Record a consumer that commits a lower offset than before."""
-    with Broker(topics={"orders": 1}, capture=directory) as broker:
+def record(directory: Path, data: Path | None = None) -> None:
+    """Record a consumer that commits a lower offset than before; `data` is for the broker's."""
+    with Broker(topics={"orders": 1}, capture=directory, data_directory=data) as broker:
         config = broker.client_config("librdkafka")
         producer = Producer(config | {"client.id": "writer"})
         for number in range(5):
