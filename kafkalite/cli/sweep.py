@@ -10,11 +10,19 @@ import argparse
 import shlex
 import sys
 from contextlib import suppress
+from pathlib import Path
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalite.cli.argument_types import whole_number
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error, print_output
+from kafkalite.cli.output import (
+    FAILED_STATUS,
+    USAGE_STATUS,
+    as_json,
+    exit_with_error,
+    print_output,
+)
 from kafkalite.cli.streams import open_closed_streams, printable
 from kafkalite.cli.tables import table_lines
 
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.sweep import CaseResult, Sweep, SweepOptions
+    from kafkalite.testing import Broker
 
 _INTERRUPTED_STATUS: Final = 130
 _MAX_JOBS: Final = 64
@@ -61,6 +70,15 @@ def add_options(parser: ArgumentParser) -> None:
     add("--seed", type=whole_number, default=1, metavar="N", help="seed of the order of cases [1]")
     add("--jobs", type=whole_number, default=1, metavar="N", help="runs at the same time [1]")
     add("--case", metavar="CASE", help="run one case, such as 'Produce#3 orders-0 late'")
+    add("--keep", action="store_true", help="let the broker of --case run until Ctrl-C")
+    add(
+        "--resume",
+        metavar="FILE",
+        help="write each result to a file, and run no case that it already has",
+    )
+    add("--json", metavar="FILE", help="write the results as JSON")
+    add("--junit", metavar="FILE", help="write the results as JUnit XML")
+    add("--html", metavar="FILE", help="write the results as an HTML page with time lines")
 
 
 def run(arguments: Namespace) -> None:
@@ -74,14 +92,19 @@ def run(arguments: Namespace) -> None:
     try:
         options = _options(arguments)
         budget_s = _seconds("--budget", arguments.budget)
-        case = _case(arguments.case)
+        case = _case(arguments)
+        output = _Output(arguments, options)
         with Sweep(options) as sweep:
             sweep.run_baseline(_report_baseline)
             cases = [case] if case is not None else _selected(sweep, arguments)
             if arguments.list:
                 print_output("".join(f"{each}\n" for each in cases))
                 return
-            status = _sweep(sweep, cases, options, budget_s)
+            if arguments.keep:
+                output.results.append(sweep.run(cases[0], keep=_wait_for_interrupt))
+                status = output.write(1)
+            else:
+                status = _sweep(sweep, cases, output, budget_s)
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED_STATUS) from None
     except SweepError as error:
@@ -89,6 +112,8 @@ def run(arguments: Namespace) -> None:
         raise SystemExit(USAGE_STATUS) from None
     except (ValueError, CommandError, *START_ERRORS) as error:
         exit_with_error(USAGE_STATUS, str(error))
+    except OSError as error:
+        exit_with_error(USAGE_STATUS, f"{error.filename}: {(error.strerror or '').lower()}")
     if status:
         raise SystemExit(status)
 
@@ -120,6 +145,7 @@ def _options(arguments: Namespace) -> SweepOptions:
         clock=arguments.clock,
         limit_s=_seconds("--timeout", arguments.timeout),
         jobs=arguments.jobs,
+        confirmations=0 if arguments.keep else 1,
     )
 
 
@@ -144,10 +170,24 @@ def _seconds(option: str, text: str | None) -> float | None:
     return milliseconds / 1000
 
 
-def _case(text: str | None) -> Case | None:
+def _case(arguments: Namespace) -> Case | None:
     from kafkalite.lab.sweep.cases import parse_case  # noqa: PLC0415 - see above
 
-    return None if text is None else parse_case(text)
+    if arguments.case is not None:
+        return parse_case(arguments.case)
+    if arguments.keep:
+        raise ValueError("--keep needs --case, which says whose broker to keep")
+    return None
+
+
+def _wait_for_interrupt(cluster: Broker) -> None:
+    """Let a cluster run until Ctrl-C."""
+    _note(
+        f"the broker is at {cluster.bootstrap_servers}, its control API at {cluster.control_url}; "
+        "stop it with Ctrl-C"
+    )
+    with suppress(KeyboardInterrupt):
+        Event().wait()
 
 
 def _selected(sweep: Sweep, arguments: Namespace) -> list[Case]:
@@ -172,34 +212,101 @@ def _note(text: str) -> None:
     sys.stderr.flush()
 
 
-def _sweep(
-    sweep: Sweep, cases: Sequence[Case], options: SweepOptions, budget_s: float | None
-) -> int:
-    """Run the cases, print the report, and return the exit status."""
-    from kafkalite.lab.sweep.report import finding_lines, shown, summary, table  # noqa: PLC0415
+class _Output:
+    """The results of a sweep, and the files that they are written to."""
 
+    def __init__(self, arguments: Namespace, options: SweepOptions) -> None:
+        """Read the file of `--resume`, and open the others; raises ValueError and OSError."""
+        from kafkalite.lab.sweep.stored_results import ResultFile  # noqa: PLC0415 - see above
+
+        self._command = options.command
+        if arguments.html is not None:
+            _check_library("--html", "jinja2")
+        resume = arguments.resume
+        self._file = None if resume is None else ResultFile(resume, options.command)
+        self.results: list[CaseResult] = [] if self._file is None else self._file.results
+        self._paths = [
+            (path, write)
+            for path, write in (
+                (arguments.json, _json_text),
+                (arguments.junit, _junit_text),
+                (arguments.html, _html_text),
+            )
+            if path is not None
+        ]
+        for path, _ in self._paths:
+            Path(path).touch()  # an invalid path is reported before the sweep
+
+    def add(self, result: CaseResult) -> None:
+        """Add a result."""
+        self.results.append(result)
+        if self._file is not None:
+            self._file.add(result)
+
+    def write(self, total: int) -> int:
+        """Print and write the report, and return the exit status."""
+        from kafkalite.lab.sweep.report import finding_lines, shown, summary, table  # noqa: PLC0415
+
+        results = self.results
+        for each in shown(results):
+            for line in finding_lines(each, self._command):
+                print_output(f"{printable(line)}\n")
+        if results:
+            header, rows = table(results)
+            for line in table_lines(header, rows):
+                print_output(f"{line}\n")
+        print_output(f"{summary(results, total)}\n")
+        for path, text in self._paths:
+            Path(path).write_text(text(results, self._command, total), encoding="utf-8")
+        return FAILED_STATUS if any(each.verdict.is_finding for each in results) else 0
+
+
+def _check_library(option: str, name: str) -> None:
+    """Raise ValueError if a library is not installed."""
+    from importlib.util import find_spec  # noqa: PLC0415 - rarely used
+
+    from kafkalite.ports.extras import install_command  # noqa: PLC0415 - as above
+
+    if find_spec(name) is None:
+        raise ValueError(f"{option} needs {name}: {install_command('sweep')}")
+
+
+def _json_text(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+    from kafkalite.lab.sweep.stored_results import sweep_as_json  # noqa: PLC0415 - see above
+
+    return as_json(sweep_as_json(results, command, total))
+
+
+def _junit_text(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+    from kafkalite.lab.sweep.junit import junit_xml  # noqa: PLC0415 - see above
+
+    del total
+    return junit_xml(results, command)
+
+
+def _html_text(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+    from kafkalite.lab.sweep.page import html_page  # noqa: PLC0415 - see above
+
+    return html_page(results, command, total)
+
+
+def _sweep(sweep: Sweep, cases: Sequence[Case], output: _Output, budget_s: float | None) -> int:
+    """Run the cases, print the report, and return the exit status."""
     deadline = None if budget_s is None else monotonic() + budget_s
-    results: list[CaseResult] = []
+    done = {str(each.case) for each in output.results}
+    pending = [each for each in cases if str(each) not in done]
+    total = len(pending) + len(output.results)
     interrupted = False
     try:
-        with _Progress(len(cases)) as progress:
-            for each in sweep.run_all(cases, _is_over(deadline)):
-                results.append(each)
+        with _Progress(len(pending)) as progress:
+            for each in sweep.run_all(pending, _is_over(deadline)):
+                output.add(each)
                 progress.add(each)
     except KeyboardInterrupt:
         interrupted = True
         sweep.stop()
-    for each in shown(results):
-        for line in finding_lines(each, options.command):
-            print_output(f"{printable(line)}\n")
-    if results:
-        header, rows = table(results)
-        for line in table_lines(header, rows):
-            print_output(f"{line}\n")
-    print_output(f"{summary(results, len(cases))}\n")
-    if interrupted:
-        return _INTERRUPTED_STATUS
-    return FAILED_STATUS if any(each.verdict.is_finding for each in results) else 0
+    status = output.write(total)
+    return _INTERRUPTED_STATUS if interrupted else status
 
 
 def _is_over(deadline: float | None) -> Callable[[], bool]:

@@ -21,6 +21,7 @@ EXTRAS: Final = {
     "lab.columnar": "columnar",
     "lab.replay": "columnar",
     "lab.spark": "spark",
+    "lab.sweep": "sweep",
     "cli": "spark",
     "identity": "security",
     "security": "security",

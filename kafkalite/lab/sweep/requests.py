@@ -109,6 +109,7 @@ class RequestRecorder:
     def __init__(self) -> None:
         self._lock = Lock()
         self._requests: list[SeenRequest] = []
+        self._exchanges: list[Exchange] = []
         self._pending: dict[int, tuple[Exchange, SeenRequest]] = {}
         self._watchers: list[Callable[[SeenRequest, Exchange], None]] = []
 
@@ -121,6 +122,7 @@ class RequestRecorder:
         with self._lock:
             if known is None:
                 self._requests.append(request)
+                self._exchanges.append(exchange)
             if exchange.is_pending:
                 self._pending[id(exchange)] = (exchange, request)
         for watch in tuple(self._watchers):
@@ -134,6 +136,11 @@ class RequestRecorder:
         """Return the requests in the order of arrival."""
         with self._lock:
             return list(self._requests)
+
+    def exchanges(self) -> list[Exchange]:
+        """Return the requests with their answers, in the order of arrival."""
+        with self._lock:
+            return list(self._exchanges)
 
     def waiting(self) -> list[str]:
         """Return what each client waits for, such as "shop waits for JoinGroup"."""

@@ -11,6 +11,7 @@ from kafkalite.gateway.true_errors import TRUE_ERRORS
 from kafkalite.lab.sweep.failures import MOMENTARY
 from kafkalite.lab.sweep.follow_ups import Follower, call
 from kafkalite.lab.sweep.requests import Partition, RequestRecorder
+from kafkalite.lab.sweep.timeline import timeline
 from kafkalite.lab.sweep.verdict import Observed, new_violations
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -96,6 +97,11 @@ class Runs:
             waiting = tuple(recorder.waiting()) if result.status is None else ()
             for each in followers:
                 each.end()
+            anomalies = (
+                *new_violations(cluster.check().violations, usual.violated_rules),
+                *self._check_reasons(variables, limit_s),
+            )
+            has_failed = not result.is_success or bool(anomalies)
             observed = Observed(
                 command=result,
                 fired=all(each.firings for each in faults),
@@ -103,11 +109,9 @@ class Runs:
                     _is_true(cluster, case, fault)
                     for case, fault in zip(cases, faults, strict=True)
                 ),
-                anomalies=(
-                    *new_violations(cluster.check().violations, usual.violated_rules),
-                    *self._check_reasons(variables, limit_s),
-                ),
+                anomalies=anomalies,
                 waiting=waiting,
+                timeline=timeline(cluster, recorder) if has_failed else (),
             )
             if keep is not None:
                 keep(cluster)

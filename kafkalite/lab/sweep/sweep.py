@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.runs import PlainRun
+    from kafkalite.lab.sweep.timeline import Moment
     from kafkalite.lab.sweep.verdict import Observed, Verdict
 
 BASELINE_RUNS: Final = 3
@@ -67,6 +68,8 @@ class CaseResult:
     seconds: float
     output: str = ""
     """The end of the command's output, for a finding."""
+    timeline: tuple[Moment, ...] = ()
+    """What happened in the first run, for a finding."""
 
 
 class Sweep:
@@ -189,6 +192,7 @@ class Sweep:
             verdict=final,
             seconds=sum(each.command.seconds for each in observed),
             output=_last_lines(observed[0].command.output) if is_interesting else "",
+            timeline=observed[0].timeline if is_interesting else (),
         )
 
     def _observe(self, case: Case, keep: Callable[[Broker], None] | None) -> Observed:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.checker.findings import Finding
     from kafkalite.lab.sweep.commands import CommandResult
     from kafkalite.lab.sweep.failures import Failure
+    from kafkalite.lab.sweep.timeline import Moment
 
 
 class Outcome(Enum):
@@ -43,6 +44,8 @@ class Observed:
     """What the history of the broker proves, and what the check of the user says."""
     waiting: tuple[str, ...] = ()
     """What each client waited for when the time limit ended the command."""
+    timeline: tuple[Moment, ...] = ()
+    """What happened, if the program failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,10 +27,12 @@ def run(*arguments: str) -> int:
 
 
 def test_a_finding_is_printed_with_the_line_that_repeats_it(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("--only", "ApiVersions#1", "--only", "request-lost", "--skip", "stalled",
-               "--skip", "killed-before", "--skip", "ApiVersions#2", *CARELESS) == 1  # fmt: skip
+    paths = {name: tmp_path / f"sweep.{name}" for name in ("json", "junit", "html", "resume")}
+    files = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    arguments = [*files, "--case", "ApiVersions#1 request-lost", *CARELESS]
+    assert run(*arguments) == 1
     output = capsys.readouterr()
     lines = output.out.splitlines()
     assert lines[0] == "failed: ApiVersions#1 request-lost"
@@ -37,6 +40,15 @@ def test_a_finding_is_printed_with_the_line_that_repeats_it(
     assert lines[-1] == "1 case: 1 failed"
     assert "kafkalite: run 3 of 3 without failures" in output.err
     assert "kafkalite: failed: ApiVersions#1 request-lost" in output.err
+    (found,) = json.loads(paths["json"].read_text())["results"]
+    assert "failure" in {each["kind"] for each in found["timeline"]}
+    assert "<failure" in paths["junit"].read_text()
+    assert "ApiVersions#1 request-lost" in paths["html"].read_text()
+
+    assert run(*arguments) == 1
+    output = capsys.readouterr()
+    assert output.out.splitlines() == lines
+    assert "failed:" not in output.err, "the result is in the file"
 
 
 def test_cases_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +67,8 @@ def test_cases_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "sweep needs a command: kafkalite sweep -- COMMAND"),
         (["--"], "sweep needs a command: kafkalite sweep -- COMMAND"),
         (["--case", "Produce late", "--", "true"], "must begin with an API and a number"),
+        (["--keep", "--", "true"], "--keep needs --case, which says whose broker to keep"),
+        (["--json", "/none/a.json", "--", "true"], "/none/a.json: no such file or directory"),
         (["--jobs", "0", "--", "true"], "--jobs 0 is not between 1 and 64"),
         (["--budget", "10", "--", "true"], "'10'"),
         (["--check", "", "--", "true"], "--check is empty: write a command"),

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalite.lab.sweep.cases import parse_case
 from kafkalite.lab.sweep.report import finding_lines, shown, summary, table
-from kafkalite.lab.sweep.sweep import CaseResult
-from kafkalite.lab.sweep.verdict import Outcome, Verdict
-
-
-def result(text: str, outcome: Outcome, *reasons: str, output: str = "") -> CaseResult:
-    found = Verdict(outcome=outcome, reasons=reasons)
-    return CaseResult(case=parse_case(text), verdict=found, seconds=1.0, output=output)
-
-
-FAILED = result("Produce#1 orders-0 late", Outcome.FAILED, "exit status 1", output="a\nb")
-RESULTS = [
-    result("Heartbeat#1 late", Outcome.SURVIVED),
-    result("Produce#2 orders-0 late", Outcome.SURVIVED),
-    result("Produce#2 orders-0 stalled", Outcome.SLOW),
-    FAILED,
-]
+from tests.unit.lab.sweep.seen import FAILED, RESULTS
 
 
 def test_a_finding_has_the_line_that_repeats_it() -> None:
