@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.coordinator.transactional_records import OpenRecords, TransactionEnd
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorRecord, RecordSerde
     from kafkalite.coordinator.transactional_records import KeyValue, TransactionalMachine
+
+
+ReplayEncoded: TypeAlias = "Callable[[bytes | None, bytes | None], bool]"
+"""Applies a record, given as key and value bytes, or returns False if it must be decoded."""
+
+
+def _decode_all(key: bytes | None, value: bytes | None) -> bool:
+    """Return False: every record is decoded."""
+    del key, value
+    return False
 
 
 class Replayable(Protocol):
@@ -41,11 +51,16 @@ def replay_latest(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) 
 
 
 def replay_transactions(
-    log: CoordinatorLog, serde: RecordSerde, machine: TransactionalMachine
+    log: CoordinatorLog,
+    serde: RecordSerde,
+    machine: TransactionalMachine,
+    replay_encoded: ReplayEncoded = _decode_all,
 ) -> None:
     """Do the same as `replay_latest` for a log with transactions.
 
     Records of a transaction are stored by the machine until the end of the transaction is replayed.
+    Other records are first passed to `replay_encoded`, which returns whether it has applied a
+    record without its objects.
     """
     count = 0
     for section in log.read_sections():
@@ -55,18 +70,22 @@ def replay_transactions(
             replay = partial(machine.replay_transactional, section.producer_id)
             count = _replay(section.records, log.name, serde, replay, count)
         else:
-            count = _replay(section, log.name, serde, machine.replay, count)
+            count = _replay(section, log.name, serde, machine.replay, count, replay_encoded)
 
 
-def _replay(
+def _replay(  # noqa: PLR0917 - the log, and what its entries are passed to
     entries: Iterable[KeyValue],
     name: str,
     serde: RecordSerde,
     replay: Callable[[CoordinatorRecord[object, object]], None],
     count: int = 0,
+    replay_encoded: ReplayEncoded = _decode_all,
 ) -> int:
     for key, value in entries:
         try:
+            if replay_encoded(key, value):
+                count += 1
+                continue
             record = serde.decode(key, value)
         except PARSE_ERRORS as error:
             raise UnreadableLogError(f"entry {count} is not a record", name) from error

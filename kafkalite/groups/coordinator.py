@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.coordinator.contract import CoordinatorLog
+    from kafkalite.coordinator.contract import CoordinatorLog, RecordSerde
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.coordinator.group_commit import CommitWindow
     from kafkalite.groups.shard import GroupShard
@@ -55,7 +55,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             ),
             history=history,
             carry_out=carry_out,
-            replay_all=replay_transactions,
+            replay_all=_replay_all,
             is_log_empty=is_log_empty,
             window=window,
         )
@@ -91,6 +91,10 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             except KafkaError:
                 # The metadata has changed even if this log cannot be written now.
                 shard.write(lambda machine, now_ms: machine.on_image_failed(delta, now_ms))
+
+
+def _replay_all(log: CoordinatorLog, serde: RecordSerde, shard: GroupShard) -> None:
+    replay_transactions(log, serde, shard, shard.offsets.loader.replay_encoded)
 
 
 def _new_shard(config: BrokerConfig, entropy: Entropy, image: MetadataImage) -> GroupShard:

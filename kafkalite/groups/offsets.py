@@ -12,6 +12,7 @@ from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.commit_epochs import CommitEpochs
 from kafkalite.groups.group import OffsetAndMetadata
+from kafkalite.groups.offset_loading import OffsetLoader
 from kafkalite.groups.offsets_topic_records import offset_commit_record, offset_commit_tombstone
 from kafkalite.groups.pending_offsets import OffsetKey, PendingOffsets
 from kafkalite.ports.texts import count_text
@@ -122,6 +123,8 @@ class Offsets:
         """Whether the offsets of transactions are stored without topic ids."""
         self._committed: dict[GroupId, GroupOffsets] = {}
         self.pending = PendingOffsets()
+        self.loader = OffsetLoader(self.pending, self._partitions_of, self._decode_offset)
+        """Applies records while the log is loaded."""
         self.replayers: Mapping[type, Callable[..., None]] = {
             OffsetCommitKey: self.replay_offset_commit
         }
@@ -249,8 +252,9 @@ class Offsets:
         return CoordinatorResult(response=None, records=records, events=[event])
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Do nothing: offsets need no timers."""
+        """Free the memory that loading needed; offsets need no timers."""
         del now_ms
+        self.loader.forget()
         return CoordinatorResult(response=None)
 
     def _tombstones_of(self, group_id: GroupId) -> Iterator[Record]:
@@ -311,10 +315,8 @@ class Offsets:
         if value is None:
             self._remove(key)
             return
-        if key.group not in self._directory.groups:
-            self._create_group(key.group)
         offset = self._decode_offset(key, value)
-        self._committed.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
+        self._partitions_of(key.group, key.topic)[key.partition] = offset
 
     def replay_pending(
         self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
@@ -343,6 +345,11 @@ class Offsets:
             self.pending.drop(offset_key)
         else:
             self.pending.supersede(offset_key)
+
+    def _partitions_of(self, group_id: GroupId, topic: str) -> dict[int, OffsetAndMetadata]:
+        if group_id not in self._directory.groups:
+            self._create_group(group_id)
+        return self._committed.setdefault(group_id, {}).setdefault(topic, {})
 
     def _create_group(self, group_id: GroupId) -> None:
         # Offsets committed without membership form a simple group, which has no record.
