@@ -7,7 +7,8 @@ return the new values without notifications.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.constraints import check_broker_values, check_log_defaults, check_static_text
@@ -37,13 +38,16 @@ from kafkalite.config.keys import (
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import FEATURE_SETTINGS, UNSTABLE_FEATURES, emulated_release
+from kafkalite.config.rules import ADDED_BY_4_4
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from kafkalite.config.definitions import ConfigKey
     from kafkalite.config.releases import Release
 
+
+_NO_KEYS: Final[Mapping[str, ConfigKey]] = MappingProxyType({})
 
 _UNVALIDATED_PREFIXES: Final = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Prefixes of keys that are not validated: they configure one listener or a plug-in."""
@@ -75,10 +79,13 @@ def is_known_key(name: str) -> bool:
     )
 
 
-def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Value]:
+def parse_broker_text(
+    text: Mapping[str, str], *, strict: bool, removed: Mapping[str, ConfigKey] = _NO_KEYS
+) -> dict[str, Value]:
     """Return parsed values by key; raises ConfigError for an invalid value.
 
-    With `strict`, an unknown key is an error too.
+    With `strict`, an unknown key is an error too. `removed` are the keys of the release that 4.4
+    does not have.
     """
     keys = broker_keys()
     parsed: dict[str, Value] = {}
@@ -86,6 +93,7 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
         key = (
             keys.get(strip_listener_prefix(name))
             or authorizer_keys().get(name)
+            or removed.get(name)
             or (None if strict else dynamic_broker_keys().get(name))
         )
         if key is not None:
@@ -98,9 +106,22 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
 
 
 def _check_present(names: Iterable[str], release: Release) -> None:
+    """Raise ConfigError for settings of Kafka 4.4 that the release does not have.
+
+    A release ignores other settings of later ones, as it ignores all that it does not know.
+    """
     for name in names:
-        if name in release.absent_settings:
+        if name in ADDED_BY_4_4 and name in release.absent_settings:
             raise ConfigError(name, f"Kafka {release.name} does not have the setting {name}")
+
+
+def _removed_keys(release: Release) -> Mapping[str, ConfigKey]:
+    """Return the keys of the release that Kafka 4.4 does not have."""
+    if not release.absent_settings:
+        return _NO_KEYS
+    from kafkalite.config.older_keys import removed_keys  # noqa: PLC0415 - only for older releases
+
+    return removed_keys(release.name)
 
 
 def _check_feature_levels(values: Mapping[str, Value], release: Release) -> None:
@@ -242,7 +263,8 @@ class BrokerConfig:
         check_no_plugins(static_text)
         check_static_text(text or {})
         check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
-        static = parse_broker_text({**default_text, **static_text}, strict=strict)
+        removed = _removed_keys(release)
+        static = parse_broker_text({**default_text, **static_text}, strict=strict, removed=removed)
         if static.get(UNSTABLE_FEATURES) is True:
             release = release.with_unstable_features()
         _check_feature_levels(static, release)
@@ -261,6 +283,16 @@ class BrokerConfig:
         """Every key of a topic in the emulated release, by name."""
         release = self.release
         return topic_keys_without(release.absent_settings, has_old_keys=release.has_message_formats)
+
+    @property
+    def described_keys(self) -> Mapping[str, ConfigKey]:
+        """Every key of a broker in the emulated release, by name."""
+        release = self.release
+        if not release.absent_settings:
+            return broker_keys()
+        from kafkalite.config.older_keys import described_keys  # noqa: PLC0415 - as above
+
+        return described_keys(release.name, release.absent_settings)
 
     @property
     def static_text(self) -> Mapping[str, str]:
@@ -440,6 +472,10 @@ class BrokerConfig:
         """Return the value of `key` or its default; raises KeyError for an unknown key."""
         return self._values[key]
 
+    def get_if_set(self, key: builtins.str) -> Value:
+        """Return the value of `key` without its default; None if it is not set."""
+        return self._values.get(key)
+
     def node_get(self, node_id: builtins.int, key: builtins.str) -> Value:
         """Return the value of `key` for a node; raises KeyError for an unknown key."""
         return self.of_node(node_id).get(key)
@@ -520,9 +556,10 @@ class BrokerConfig:
         nodes share has the values of the first of `nodes`. Only the metadata controller calls this.
         It has validated the values before it recorded them.
         """
-        self._dynamic_cluster_default = parse_broker_text(dynamic, strict=False)
+        removed = _removed_keys(self.release)
+        self._dynamic_cluster_default = parse_broker_text(dynamic, strict=False, removed=removed)
         self._dynamic_nodes = {
-            node_id: parse_broker_text(text, strict=False)
+            node_id: parse_broker_text(text, strict=False, removed=removed)
             for node_id, text in (nodes or {}).items()
         }
         self._dynamic_node = next(iter(self._dynamic_nodes.values()), {})

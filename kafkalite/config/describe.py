@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.config.client_metrics import client_metrics_keys
-from kafkalite.config.definitions import value_to_text
+from kafkalite.config.definitions import UpdateMode, value_to_text
 from kafkalite.config.group import clamp_to_bounds
 from kafkalite.config.keys import (
     TOPIC_SYNONYMS,
@@ -67,8 +67,7 @@ def describe_topic(
         if name in TOPIC_SYNONYMS:
             synonyms = layers.synonyms(TOPIC_SYNONYMS[name][0][0])
         elif name in OLD_SYNONYMS:
-            broker_key, default = OLD_SYNONYMS[name], value_to_text(key.default)
-            synonyms = (Synonym(broker_key, default, ConfigSource.DEFAULT),)
+            synonyms = layers.synonyms(OLD_SYNONYMS[name])
         value = topic_value(name, overrides, config)
         if name in overrides:
             topic_synonym = Synonym(name, value_to_text(value), ConfigSource.DYNAMIC_TOPIC)
@@ -84,9 +83,10 @@ def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[Conf
     own = own_broker_keys()
     static = {name: text for name, text in layers.static.items() if name not in own}
     texts = {**static, **layers.cluster_default, **layers.node}
-    absent = config.release.absent_settings | own
     public_names = [
-        name for name, key in broker_keys().items() if not key.is_internal and name not in absent
+        name
+        for name, key in config.described_keys.items()
+        if not key.is_internal and name not in own
     ]
     for name in sorted({*public_names, *texts}):
         yield _broker_entry(name, texts.get(name), layers, config)
@@ -95,8 +95,9 @@ def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[Conf
 def _broker_entry(
     name: str, text: str | None, layers: BrokerLayers, config: BrokerConfig
 ) -> ConfigEntry:
-    static_key = broker_keys().get(overridden_key(name))
-    key = static_key or dynamic_broker_keys().get(name)
+    known = config.described_keys
+    static_key = known.get(overridden_key(name))
+    key = static_key or (None if name in broker_keys() else dynamic_broker_keys().get(name))
     if key is None:
         # The value of an unknown key may be a secret.
         synonyms = layers.synonyms(name, is_sensitive=True)
@@ -108,9 +109,14 @@ def _broker_entry(
             is_sensitive=True,
             synonyms=synonyms,
         )
-    value = config.get(name) if text is None else key.parse(text)
+    if text is not None:
+        value = key.parse(text)
+    else:
+        # Only the description of a key of an older release differs.
+        value = config.get(name) if key is broker_keys().get(name) else key.default
     synonyms = layers.synonyms(name, is_sensitive=key.is_sensitive)
-    entry = _entry(key, value, synonyms, is_read_only=name not in dynamic_broker_keys())
+    is_read_only = name != key.name or key.mode is UpdateMode.READ_ONLY
+    entry = _entry(key, value, synonyms, is_read_only=is_read_only)
     if static_key is None:
         # Kafka takes documentation from the settings of properties files.
         return replace(entry, documentation=None)
@@ -119,7 +125,7 @@ def _broker_entry(
 
 def describe_cluster_default(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:
     """Yield the dynamic defaults of all nodes in order of their names."""
-    default_layer = BrokerLayers(node={}, cluster_default=layers.cluster_default, static={})
+    default_layer = replace(layers, node={}, static={}, defaults={})
     for name in sorted(layers.cluster_default):
         entry = _broker_entry(name, layers.cluster_default[name], default_layer, config)
         synonyms = (s for s in entry.synonyms if s.source is not ConfigSource.DEFAULT)
@@ -135,21 +141,42 @@ def describe_group(
         if is_absent or (key.is_internal and name not in overrides):
             continue
         synonym = group_synonym(name)
-        if synonym is None:
+        if not config.release.rules.describes_synonyms_of_groups:
+            value = key.default if synonym is None else config.get(synonym)
+            synonyms: tuple[Synonym, ...] = (
+                Synonym(name, value_to_text(value), ConfigSource.DEFAULT),
+            )
+        elif synonym is None:
             default = value_to_text(key.default)
-            synonyms: tuple[Synonym, ...] = (Synonym(name, default, ConfigSource.DEFAULT),)
+            synonyms = (Synonym(name, default, ConfigSource.DEFAULT),)
             value = key.default
         else:
             synonyms = layers.synonyms(synonym)
             value = config.get(synonym)
         if name in overrides:
-            synonyms = (Synonym(name, overrides[name], ConfigSource.GROUP), *synonyms)
+            own = Synonym(name, overrides[name], ConfigSource.GROUP)
+            has_others = config.release.rules.describes_synonyms_of_groups
+            synonyms = (own, *synonyms) if has_others else (own,)
             value = clamp_to_bounds(name, key.parse(overrides[name]), config)
         yield _entry(key, value, synonyms)
 
 
-def describe_client_metrics(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Yield the settings of a client metrics subscription in order of their names."""
+def describe_client_metrics(
+    overrides: Mapping[str, str], config: BrokerConfig
+) -> Iterator[ConfigEntry]:
+    """Yield the settings of a client metrics subscription in order of their names.
+
+    Kafka before 4.1 describes only those that are set, without their types.
+    """
+    if not config.release.rules.describes_unset_client_metrics:
+        for name in sorted(overrides):
+            yield ConfigEntry(
+                name=name,
+                value=overrides[name],
+                source=ConfigSource.CLIENT_METRICS,
+                documentation="",
+            )
+        return
     for name, key in client_metrics_keys().items():
         synonyms: tuple[Synonym, ...] = ()
         value = key.default

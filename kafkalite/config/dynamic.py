@@ -64,9 +64,9 @@ def check_dynamic_values(
 ) -> None:
     """Raise ConfigError unless `text` is valid as the dynamic settings of one node or all nodes."""
     dynamic = dynamic_broker_keys()
-    known = broker_keys()
+    known = config.described_keys
     _reject_keys(
-        (name for name in text if name in known and name not in dynamic),
+        (name for name in text if name in known and known[name].mode is UpdateMode.READ_ONLY),
         ErrorText.CONFIG_IS_NOT_DYNAMIC.template,
     )
     _reject_keys(

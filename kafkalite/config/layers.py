@@ -16,6 +16,8 @@ from kafkalite.ports.int_enums import IntEnum
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkalite.config.definitions import ConfigKey
+
 
 class ConfigSource(IntEnum):
     """The source of a value, with its number in the protocol."""
@@ -48,7 +50,9 @@ class BrokerLayers:
     cluster_default: Mapping[str, str]
     static: Mapping[str, str]
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """The defaults that differ from Kafka 4.4."""
+    """The defaults that differ from those of the keys."""
+    keys: Mapping[str, ConfigKey] = field(default_factory=broker_keys)
+    """The keys of the release."""
 
     def synonyms(self, name: str, *, is_sensitive: bool = False) -> tuple[Synonym, ...]:
         """Return the sources of a broker key's value, in order of precedence.
@@ -79,7 +83,7 @@ class BrokerLayers:
     def _default_of(self, key: str) -> str | None:
         if key in self.defaults:
             return self.defaults[key]
-        definition = broker_keys().get(key)
+        definition = self.keys.get(key)
         return None if definition is None else value_to_text(definition.default)
 
 

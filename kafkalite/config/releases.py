@@ -253,30 +253,37 @@ _FORMATTED_WITH_RELEASED_LEVELS: Final = frozenset(("3.7", "3.8"))
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
 
-# Before 4.0 the consumer protocol was a preview that had to be enabled.
-_BEFORE_4 = {
+_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
+_BEFORE_4: Final = {
+    # The consumer protocol was a preview that had to be enabled.
     _REBALANCE_PROTOCOLS: "classic",
     _COMMIT_FENCING: "strict",
     "log.message.timestamp.after.max.ms": str(2**63 - 1),  # KIP-1030
     "num.recovery.threads.per.data.dir": "1",  # KIP-1030
-}
-_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
-_OF_3_9: Final = {
-    **_BEFORE_4,
     "group.consumer.assignors": f"{_ASSIGNORS}UniformAssignor,{_ASSIGNORS}RangeAssignor",
+    "group.consumer.migration.policy": "disabled",
     "group.coordinator.append.linger.ms": "10",
     "group.coordinator.threads": "1",
     "group.share.partition.max.record.locks": "200",
     "metric.reporters": "",
     "remote.log.manager.thread.pool.size": "10",
 }
-"""The defaults of Kafka 3.9.1, as it describes them."""
+"""The defaults of Kafka before 4.0, as it describes them."""
 _RELEASES_BEFORE_4: Final = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(_RELEASES_BEFORE_4, _BEFORE_4),
-    "3.9": _OF_3_9,
-    "4.0": {_REBALANCE_PROTOCOLS: "classic,consumer", _COMMIT_FENCING: "strict"},
-    "4.1": {_COMMIT_FENCING: "strict"},
+    "4.0": {
+        _REBALANCE_PROTOCOLS: "classic,consumer",
+        _COMMIT_FENCING: "strict",
+        "group.coordinator.append.linger.ms": "5",
+        "group.share.partition.max.record.locks": "200",
+        "share.coordinator.append.linger.ms": "10",
+    },
+    "4.1": {
+        _COMMIT_FENCING: "strict",
+        "group.coordinator.append.linger.ms": "5",
+        "share.coordinator.append.linger.ms": "5",
+    },
     "4.2": {_COMMIT_FENCING: "strict"},
     "4.3": {},
     "4.4": {},

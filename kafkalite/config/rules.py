@@ -92,18 +92,28 @@ class Rules(NamedTuple):
     reports_group_errors_by_partition: bool = True
     """Whether OffsetFetch v0 and v1, which have no error of the group, return the error for each
     partition; if not, they return no topics."""
+    has_client_metrics: bool = True
+    """Whether there are subscriptions of client metrics, as resources with settings."""
+    describes_synonyms_of_groups: bool = True
+    """Whether settings of groups are described with the settings of brokers that they override."""
+    describes_unset_client_metrics: bool = True
+    """Whether all settings of a client metrics subscription are described; if not, those set."""
     reads_old_offset_fetches: bool = True
     """Whether OffsetFetch v0 returns offsets of the coordinator; if not, UNSUPPORTED_VERSION,
     because this version reads offsets in ZooKeeper."""
 
 
 _RULES_OF_3_3: Final = Rules(*[False] * len(Rules._fields))
-_RULES_OF_3_7: Final = _RULES_OF_3_3._replace(omits_advice_for_refused_downgrade=True)
+_RULES_OF_3_7: Final = _RULES_OF_3_3._replace(
+    omits_advice_for_refused_downgrade=True, has_client_metrics=True
+)
 _RULES_OF_4_0: Final = _RULES_OF_3_7._replace(
     updates_features_together=True, reads_old_offset_fetches=True
 )
 _RULES_OF_4_1: Final = _RULES_OF_4_0._replace(
-    updates_kraft_version=True, reports_group_errors_by_partition=True
+    updates_kraft_version=True,
+    reports_group_errors_by_partition=True,
+    describes_unset_client_metrics=True,
 )
 _RULES_OF_4_2: Final = _RULES_OF_4_1._replace(names_levels_of_refused_downgrade=True)
 
@@ -112,7 +122,8 @@ _RULES: Final[Mapping[str, Rules]] = {
     **dict.fromkeys(("3.7", "3.8", "3.9"), _RULES_OF_3_7),
     "4.0": _RULES_OF_4_0,
     "4.1": _RULES_OF_4_1,
-    **dict.fromkeys(("4.2", "4.3"), _RULES_OF_4_2),
+    "4.2": _RULES_OF_4_2,
+    "4.3": _RULES_OF_4_2._replace(describes_synonyms_of_groups=True),
     "4.4": Rules(),
 }
 """Release → its rules."""
@@ -156,4 +167,8 @@ _HAS_SETTINGS_OF_4_4: Final = frozenset(("4.4",))
 
 def absent_settings(release: str) -> frozenset[str]:
     """Return the known settings that a release does not have."""
-    return frozenset() if release in _HAS_SETTINGS_OF_4_4 else ADDED_BY_4_4
+    if release in _HAS_SETTINGS_OF_4_4:
+        return frozenset()
+    from kafkalite.config.older_keys import added_after  # noqa: PLC0415 - only for older releases
+
+    return ADDED_BY_4_4 | added_after(release)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import TOPIC_SYNONYMS, topic_keys
 from kafkalite.config.log_config import LogConfig
+from kafkalite.config.tables.topic import OLD_SYNONYMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +70,8 @@ def topic_default(name: str, broker: BrokerConfig) -> Value:
         if name == "retention.ms" and isinstance(value, int) and value < 0:
             return UNLIMITED
         return value * factor if factor != 1 and isinstance(value, int) else value
+    if name in OLD_SYNONYMS and (value := broker.get_if_set(OLD_SYNONYMS[name])) is not None:
+        return value
     return broker.topic_keys[name].default
 
 
@@ -93,9 +96,8 @@ def topic_log_config(overrides: Mapping[str, str], broker: BrokerConfig) -> LogC
         if field in LogConfig._fields
     }
     values["cleanup_policy"] = frozenset(cast("tuple[str, ...]", values["cleanup_policy"]))
-    if _DOWN_CONVERSION in overrides and _DOWN_CONVERSION in broker.topic_keys:
-        value = topic_value(_DOWN_CONVERSION, overrides, broker)
-        values["message_downconversion_enable"] = value
+    if _DOWN_CONVERSION in broker.topic_keys:
+        values["message_downconversion_enable"] = topic_value(_DOWN_CONVERSION, overrides, broker)
     # The minimum of segment.bytes is 1 MiB; Kafka's own tests set smaller sizes with this key.
     if "internal.segment.bytes" in overrides:
         values["segment_bytes"] = int(overrides["internal.segment.bytes"])

@@ -151,6 +151,11 @@ class Features:
             if recorded.get(name) != level
         ]
 
+    def start_level(self, name: str) -> int:
+        """Return the level of a feature after `start_records`."""
+        first = self._first_levels().get(name, 0)
+        return self._configured.get(name, self._recorded.get(name, first))
+
     def _check_levels(self) -> None:
         for name, level in self.levels.items():
             problem = self._release.level_problem(name, level)

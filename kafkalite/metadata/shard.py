@@ -252,7 +252,9 @@ class MetadataShard:
         transaction that has no end is aborted.
         """
         del now_ms
-        new: list[object] = [*self.features.start_records(), *self.configs.bootstrap_records()]
+        new: list[object] = [*self.features.start_records()]
+        if self.features.start_level(ELIGIBLE_LEADER_REPLICAS):
+            new.extend(self.configs.bootstrap_records())
         if self._transaction is not None:
             from kafkalite.protocol._generated.records import abort_transaction  # noqa: PLC0415 - rarely used
 

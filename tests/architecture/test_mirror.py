@@ -90,6 +90,7 @@ TESTED_ELSEWHERE = {
             "kafkalite",
             "log",
             "network",
+            "older",
             "remote",
             "security",
             "topic",

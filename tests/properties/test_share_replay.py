@@ -67,6 +67,7 @@ class ShareHistory(RuleBasedStateMachine):
             store=self.coordinator.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
+            leader=1,
             leader_epoch=self.leader_epoch,
             choose_start_offset=lambda: 0,
         )

@@ -61,10 +61,12 @@ def _alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
         resource = ConfigResource(ResourceType(kind), name)
     except ValueError:
         raise _unknown_type_error(kind) from None
-    has_groups = call.node.config.release.has_group_configs
-    if resource.type not in _ALTERABLE_TYPES or (
-        resource.type is ResourceType.GROUP and not has_groups
-    ):
+    release = call.node.config.release
+    is_known = {
+        ResourceType.GROUP: release.has_group_configs,
+        ResourceType.CLIENT_METRICS: release.rules.has_client_metrics,
+    }
+    if resource.type not in _ALTERABLE_TYPES or not is_known.get(resource.type, True):
         raise _unknown_type_error(kind)
     if resource.type is ResourceType.BROKER and name:
         node_id = node_id_of(name, "Node")

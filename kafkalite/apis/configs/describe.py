@@ -124,6 +124,8 @@ def _entry_result(
 ) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     if entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER:
         documentation: str | None = ""  # as in Kafka, also if it was not requested
+    elif entry.documentation == "":
+        documentation = ""
     else:
         documentation = entry.documentation if with_documentation else None
     return DescribeConfigsResponse.DescribeConfigsResourceResult(
@@ -184,11 +186,14 @@ def _describe_group(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
 
 
 def _describe_client_metrics(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
+    if not node.config.release.rules.has_client_metrics:
+        return _describe_unsupported(node, name)
     if not name:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
         )
-    return describe_client_metrics(node.image.config_of(ResourceType.CLIENT_METRICS, name))
+    overrides = node.image.config_of(ResourceType.CLIENT_METRICS, name)
+    return describe_client_metrics(overrides, node.config)
 
 
 def _describe_loggers(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
@@ -288,4 +293,5 @@ def _layers(
         cluster_default=image.config_of(ResourceType.BROKER, ""),
         static=static,
         defaults=config.default_text,
+        keys=config.described_keys,
     )

@@ -150,6 +150,33 @@ def test_a_group_shows_its_own_settings_and_the_brokers() -> None:
 
 
 def test_a_subscription_shows_defaults_without_synonyms() -> None:
-    shown = by_name(describe_client_metrics({"metrics": "a,b"}))
+    shown = by_name(describe_client_metrics({"metrics": "a,b"}, CONFIG))
     assert (shown["metrics"].value, shown["metrics"].source) == ("a,b", ConfigSource.CLIENT_METRICS)
     assert (shown["interval.ms"].value, shown["interval.ms"].synonyms) == ("300000", ())
+
+
+def test_kafka_before_4_3_describes_no_synonyms_of_groups() -> None:
+    config = BrokerConfig.from_text(
+        {"group.consumer.session.timeout.ms": "50000"}, as_version="4.2"
+    )
+    layers = replace(LAYERS, static=config.node_text(1))
+    plain = by_name(describe_group({}, layers, config))["consumer.session.timeout.ms"]
+    assert (plain.value, plain.source) == ("50000", ConfigSource.DEFAULT)
+    assert [each.name for each in plain.synonyms] == ["consumer.session.timeout.ms"]
+    overrides = {"consumer.session.timeout.ms": "46000"}
+    own = by_name(describe_group(overrides, layers, config))["consumer.session.timeout.ms"]
+    assert (own.value, [each.source for each in own.synonyms]) == ("46000", [ConfigSource.GROUP])
+
+
+def test_kafka_before_4_1_describes_the_set_metrics_of_a_subscription() -> None:
+    config = BrokerConfig.from_text(as_version="4.0")
+    assert list(describe_client_metrics({}, config)) == []
+    (entry,) = describe_client_metrics({"interval.ms": "1000"}, config)
+    assert (entry.value, entry.type, entry.documentation) == ("1000", None, "")
+
+
+def test_a_setting_of_a_later_release_is_unknown() -> None:
+    config = BrokerConfig.from_text({"share.coordinator.threads": "2"}, as_version="3.9")
+    layers = replace(LAYERS, static=config.node_text(1), keys=config.described_keys)
+    entry = by_name(describe_broker(layers, config))["share.coordinator.threads"]
+    assert (entry.value, entry.is_sensitive, entry.is_read_only) == (None, True, True)

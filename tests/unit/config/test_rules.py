@@ -11,6 +11,9 @@ from kafkalite.config.releases import emulated_release, release_names
 from kafkalite.config.rules import ADDED_BY_4_4, Rules, absent_settings, rules_of
 
 SINCE = {
+    "has_client_metrics": "3.7",
+    "describes_unset_client_metrics": "4.1",
+    "describes_synonyms_of_groups": "4.3",
     "omits_advice_for_refused_downgrade": "3.7",
     "updates_features_together": "4.0",
     "reads_old_offset_fetches": "4.0",
@@ -36,7 +39,8 @@ def test_kafka_4_4_has_all_rules_and_earlier_releases_those_that_they_introduced
 def test_settings_of_kafka_4_4_are_unknown_before() -> None:
     known = {*broker_keys(), *topic_keys(), *group_config_keys()}
     assert absent_settings("4.4") == frozenset()
-    assert absent_settings("4.3") == absent_settings("3.3") == ADDED_BY_4_4
+    assert absent_settings("4.3") == ADDED_BY_4_4
+    assert absent_settings("3.3") > absent_settings("4.0") > ADDED_BY_4_4
     for name in ADDED_BY_4_4 & broker_keys().keys():
         with pytest.raises(ConfigError, match=r"Kafka 4\.3 does not have the setting"):
             BrokerConfig.from_text({name: "1"}, as_version="4.3")

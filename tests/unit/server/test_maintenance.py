@@ -211,7 +211,7 @@ def test_internal_topics_are_not_compacted_if_history_is_retained(tmp_path: Path
     maintained.maintenance.keeps_history = True
     config = {"cleanup_policy": "compact", "segment_ms": "1000"}
     other, internal = (
-        maintained.partition(name, **config) for name in ("other", "__consumer_offsets")
+        maintained.partition(name, 1, **config) for name in ("other", "__consumer_offsets")
     )
     for number in range(3):
         for partition in (other, internal):
