@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.cli.output import USAGE_STATUS, exit_with_error
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, _ActionsContainer
     from collections.abc import Sequence
 
     from kafkalite.capture.reading.problems import Problems
@@ -27,7 +27,7 @@ def add_path_argument(parser: ArgumentParser) -> None:
     )
 
 
-def add_port_option(parser: ArgumentParser) -> None:
+def add_port_option(parser: _ActionsContainer) -> None:
     """Add the option with the ports of brokers."""
     parser.add_argument(
         "--port",

@@ -10,8 +10,9 @@ import json
 import os
 from argparse import SUPPRESS
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, Final, get_origin
 
+from kafkalite.cli import explain_capture
 from kafkalite.cli.argument_types import number, whole_number
 from kafkalite.cli.control_access import add_token_options, token_from
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from kafkalite.control.endpoint import Endpoint
 
 
+EXPLAIN: Final = "explain"
+"""The command that also reads captures."""
+
+
 class Choice(NamedTuple):
     """A command to a broker, and the words in a shell that send it."""
 
@@ -50,9 +55,14 @@ class ControlCommand(NamedTuple):
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the actions of the word and their options."""
         add_options(parser, self)
+        if self.name == EXPLAIN:
+            explain_capture.add_options(parser)
 
     def run(self, arguments: Namespace) -> None:
         """Send the command to the broker and print its answer; raises SystemExit if that fails."""
+        if self.name == EXPLAIN and arguments.capture:
+            explain_capture.run(arguments)
+            return
         run(arguments)
 
 

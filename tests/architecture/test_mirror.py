@@ -46,6 +46,7 @@ TESTED_ELSEWHERE = {
         f"lab/checker/books/{name}.py": "tests/unit/lab/checker/books/test_reading.py"
         for name in ("coordinator_logs", "model")
     },
+    "lab/checker/groups/requests.py": "tests/unit/lab/checker/groups/test_timeline.py",
     "lab/checker/observed_history.py": "tests/unit/testing/test_checks.py",
     "lab/checker/report.py": "tests/unit/cli/test_check.py",
     # The steps from a capture's bytes to its tables. The tests compare the resulting tables with

@@ -108,11 +108,11 @@ class Explanation:
 
 def _read_since(text: str) -> str:
     """Return a text that `--since` takes; raises ValueError for another one."""
-    _since_ms(text, 0)
+    since_ms(text, 0)
     return text
 
 
-def _since_ms(text: str, now_ms: int) -> int:
+def since_ms(text: str, now_ms: int) -> int:
     """Return the time that is named, or that was a duration ago; raises ValueError."""
     if "-" in text:
         return instant_ms(text)
@@ -174,7 +174,7 @@ class _EntryFilter:
     def _entries_since(self, found: Sequence[Entry], now_ms: int) -> Sequence[Entry]:
         if self.since is None:
             return found
-        first_ms = _since_ms(self.since, now_ms)
+        first_ms = since_ms(self.since, now_ms)
         return [each for each in found if each.at_ms >= first_ms]
 
     def _entries_of_subject(self, broker: Broker, limit: int) -> Sequence[Entry]:
@@ -327,9 +327,14 @@ def _address_hint(client: str) -> str:
     return ""
 
 
-def lines_of(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield entries of the history as lines with aligned columns, and with their subjects."""
-    return _entry_lines([_described(each) for each in entries], is_unfiltered=True)
+def lines_of(entries: Sequence[Entry], *, has_subjects: bool = True) -> Iterator[str]:
+    """Yield entries of the history as lines with aligned columns, by default with subjects."""
+    return _entry_lines([_described(each) for each in entries], is_unfiltered=has_subjects)
+
+
+def json_of(entries: Sequence[Entry]) -> object:
+    """Return entries of the history as values of JSON, as `GET /v1/explain` has them."""
+    return to_json(tuple(map(_described, entries)))
 
 
 def lines_of_failure(entries: Sequence[Entry]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Groups in captures: their generations, a time line, and what other rules would have changed."""
