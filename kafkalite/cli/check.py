@@ -20,6 +20,8 @@ from kafkalite.cli.streams import open_closed_streams, printable
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from kafkalite.lab.checker.groups.counterfactuals import Counterfactual
+
 _VIOLATION_STATUS: Final = 1
 
 
@@ -41,6 +43,13 @@ def add_options(parser: ArgumentParser) -> None:
         "what they were answered; repeatable",
     )
     parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
+    parser.add_argument(
+        "--what-if",
+        action="store_true",
+        help="also print how long partitions stood still in rebalances, how many commits were "
+        "refused, and how much less it is with cooperative assignment, KIP-848, static membership "
+        "and relaxed fencing",
+    )
     add_port_option(parser)
 
 
@@ -54,14 +63,18 @@ def run(arguments: Namespace) -> None:
     )
     from kafkalite.lab.checker.captured_history import captured_history  # noqa: PLC0415
     from kafkalite.lab.checker.check import check  # noqa: PLC0415
-    from kafkalite.lab.checker.report import report_lines  # noqa: PLC0415
+    from kafkalite.lab.checker.report import (  # noqa: PLC0415
+        report_lines,
+        what_if,
+        what_if_lines,
+    )
 
     open_closed_streams()
     directories = [each for each in arguments.paths if is_data_directory(each)]
     captures = [each for each in arguments.paths if each not in directories]
     try:
         check_paths([*captures, *arguments.data_dir])
-        _check_kinds(captures, directories, arguments.data_dir)
+        _check_kinds(captures, directories, arguments.data_dir, needs_captures=arguments.what_if)
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     problems = Problems()
@@ -74,10 +87,11 @@ def run(arguments: Namespace) -> None:
         exit_with_error(USAGE_STATUS, f"no requests in {', '.join(captures)}")
     directories += arguments.data_dir
     result = check(history, read_books(directories) if directories else None)
+    rows = _counterfactuals(arguments, captures) if arguments.what_if else None
     if arguments.json:
-        print_output(json.dumps(result.as_json()) + "\n")
+        print_output(json.dumps(result.as_json() | ({} if rows is None else what_if(rows))) + "\n")
     else:
-        for line in report_lines(result):
+        for line in (*report_lines(result), *(() if rows is None else what_if_lines(rows))):
             print_output(printable(line) + "\n")
     if counts := problems.by_kind():
         kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
@@ -86,7 +100,18 @@ def run(arguments: Namespace) -> None:
         raise SystemExit(_VIOLATION_STATUS)
 
 
-def _check_kinds(captures: list[str], directories: list[str], data_dirs: list[str]) -> None:
+def _counterfactuals(arguments: Namespace, captures: list[str]) -> list[Counterfactual]:
+    """Return what other rules would have changed; problems were reported before."""
+    from kafkalite.capture.reading.captures import ignore  # noqa: PLC0415 - as in run
+    from kafkalite.lab.checker.groups.counterfactuals import counterfactuals  # noqa: PLC0415
+    from kafkalite.lab.checker.groups.requests import captured_requests  # noqa: PLC0415
+
+    return counterfactuals(captured_requests(captures, ignore, ports=arguments.port))
+
+
+def _check_kinds(
+    captures: list[str], directories: list[str], data_dirs: list[str], *, needs_captures: bool
+) -> None:
     """Raise ValueError for data directories among captures, and for other directories."""
     from kafkalite.lab.checker.books.reading import is_data_directory  # noqa: PLC0415 - as in run
 
@@ -102,3 +127,5 @@ def _check_kinds(captures: list[str], directories: list[str], data_dirs: list[st
             )
         if not captures:
             raise ValueError("--data-dir needs a capture")
+    if needs_captures and not captures:
+        raise ValueError("--what-if needs a capture")

@@ -87,6 +87,8 @@ class ExchangeFilter:
     group: str | None
     topic: str | None
     only_errors: bool
+    offsets: frozenset[int]
+    """File offsets of packets; empty for all exchanges."""
 
     @classmethod
     def of(cls, arguments: Namespace) -> ExchangeFilter:
@@ -97,12 +99,15 @@ class ExchangeFilter:
             arguments.group,
             arguments.topic,
             arguments.errors,
+            frozenset(arguments.offset),
         )
 
     def matches(self, decoded: DecodedExchange) -> bool:
         """Return whether an exchange is selected."""
         exchange, request, response, _, topic_names = decoded
         if self.api_keys is not None and exchange.api_key not in self.api_keys:
+            return False
+        if self.offsets and exchange.offset not in self.offsets:
             return False
         clients = (exchange.client_id or "", str(exchange.connection.client))
         if self.client is not None and not _matches(self.client, clients):

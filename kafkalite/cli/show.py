@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.capture_arguments import (
     add_path_argument,
     add_port_option,
@@ -38,6 +39,15 @@ def add_options(parser: ArgumentParser) -> None:
     selection.add_argument("--client", metavar="GLOB", help="client id, or HOST:PORT of the client")
     selection.add_argument("--group", metavar="GLOB", help="group id")
     selection.add_argument("--topic", metavar="GLOB", help="topic name")
+    selection.add_argument(
+        "--offset",
+        action="append",
+        default=[],
+        type=whole_number,
+        metavar="BYTES",
+        help="requests that begin in the packet at this offset of the file, as `kafkalite check` "
+        "names them; repeatable",
+    )
     selection.add_argument("--errors", action="store_true", help="only responses with an error")
     parser.add_argument(
         "--json",

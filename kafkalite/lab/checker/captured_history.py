@@ -42,7 +42,13 @@ def observation(exchange: Exchange) -> Observation:
             sent_ns=exchange.sent_ns,
             answered_ns=exchange.answered_ns,
             broker=str(connection.broker),
-            proof=Proof(exchange.file, exchange.offset, str(connection), exchange.position),
+            proof=Proof(
+                exchange.file,
+                exchange.offset,
+                str(connection),
+                exchange.position,
+                exchange.correlation_id,
+            ),
         ),
     )
 

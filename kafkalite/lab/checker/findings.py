@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.lab.checker.proof_commands import commands_of
+
 if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
         Client,
@@ -69,6 +71,7 @@ class Finding:
             "host": None if client is None else client.host,
             "records": self.records,
             "proofs": [each.as_json() for each in self.proofs],
+            "commands": [*commands_of(self.proofs)],
         }
 
 

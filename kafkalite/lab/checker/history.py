@@ -52,6 +52,8 @@ class Proof:
     """The connection as "client > broker"."""
     request: int
     """Number of the request in its connection, from 0."""
+    correlation_id: int | None = None
+    """The id that the client gave the request; None if it is unknown."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.offset} " if self.file else ""
@@ -64,6 +66,7 @@ class Proof:
             "offset": None if self.offset < 0 else self.offset,
             "connection": self.connection,
             "request": self.request,
+            "correlation_id": self.correlation_id,
         }
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.lab.checker.findings import Severity
+from kafkalite.lab.checker.groups.counterfactuals import ASSUMPTIONS
+from kafkalite.lab.checker.proof_commands import commands_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kafkalite.lab.checker.findings import CheckResult, Finding
+    from kafkalite.lab.checker.groups.counterfactuals import Counterfactual
 
 _MAX_PROOFS = 4
 
@@ -38,7 +42,26 @@ def report_lines(result: CheckResult) -> Iterator[str]:
 
 def _finding_lines(finding: Finding) -> Iterator[str]:
     yield f"{finding.severity.value}: {finding.rule} ({finding.cause}): {finding.text}"
-    for proof in finding.proofs[:_MAX_PROOFS]:
+    proofs = [*dict.fromkeys(finding.proofs)]
+    for proof in proofs[:_MAX_PROOFS]:
         yield f"  {proof}"
-    if len(finding.proofs) > _MAX_PROOFS:
-        yield f"  and {len(finding.proofs) - _MAX_PROOFS} more requests"
+    if len(proofs) > _MAX_PROOFS:
+        yield f"  and {len(proofs) - _MAX_PROOFS} more requests"
+    for command in commands_of(proofs[:_MAX_PROOFS]):
+        yield f"  $ {command}"
+
+
+def what_if_lines(rows: Sequence[Counterfactual]) -> Iterator[str]:
+    """Yield what other rules would have changed, and the assumptions behind it."""
+    if not rows:
+        yield "what if: no partition stood still, and no commit was refused"
+        return
+    for row in rows:
+        yield f"what if: {row}"
+    for assumption in ASSUMPTIONS:
+        yield f"assumption: {assumption}"
+
+
+def what_if(rows: Sequence[Counterfactual]) -> dict[str, Any]:
+    """Return the same as values of JSON."""
+    return {"what_if": [asdict(row) for row in rows], "assumptions": [*ASSUMPTIONS]}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.main import main
+from tests.captures.member_lives import CAPTURE
 from tests.unit.lab.checker.test_captured_history import record
 
 if TYPE_CHECKING:
@@ -93,5 +94,22 @@ def test_directories_that_are_not_of_a_broker_are_refused(
     assert "is not a data directory of a broker" in capsys.readouterr().err
     assert run(str(captures), str(data)) == 2
     assert "name it with --data-dir" in capsys.readouterr().err
+    assert run("--what-if", str(data)) == 2
+    assert "--what-if needs a capture" in capsys.readouterr().err
     assert run(str(data), "--data-dir", str(data)) == 2
     assert "--data-dir needs a capture" in capsys.readouterr().err
+
+
+def test_other_rules_are_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--what-if", str(CAPTURE)) in {0, 1}
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith("what if: group classic-late with ")]
+    assert len(rows) == 4
+    assert "0 of 1 rebalances fewer, 7.7 partition-seconds of standstill fewer than 19.7" in rows[0]
+    assert sum(line.startswith("assumption: ") for line in lines) > 5
+    run("--what-if", "--json", str(CAPTURE))
+    result = json.loads(capsys.readouterr().out)
+    assert {row["rule"] for row in result["what_if"]} == {
+        "cooperative assignment", "KIP-848", "static membership", "relaxed fencing",
+    }  # fmt: skip
+    assert result["assumptions"]

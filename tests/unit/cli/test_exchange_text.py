@@ -55,7 +55,7 @@ def test_topic_names_come_from_earlier_exchanges() -> None:
     names: dict[bytes, str] = {}
     lines = [exchange_line(decode(each, names)) for each in recording.exchanges]
     assert lines[1].endswith("  topics=orders\n")
-    selection = ExchangeFilter(None, None, None, "ord*", only_errors=False)
+    selection = ExchangeFilter(None, None, None, "ord*", only_errors=False, offsets=frozenset())
     assert [selection.matches(decode(each, names)) for each in recording.exchanges] == [True, True]
 
 

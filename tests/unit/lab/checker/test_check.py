@@ -234,7 +234,14 @@ def test_the_result_counts_records_and_becomes_json() -> None:
     result = check(cluster.history()).as_json()
     assert (result["requests"], result["acknowledged"], result["delivered"]) == (3, 3, 2)
     (finding,) = result["findings"]
+    assert finding["commands"] == ["kafkalite show orders.pcapng --offset 0"]
     assert finding["first_offset"] == finding["last_offset"] == 0
     assert finding["proofs"] == [
-        {"file": "orders.pcapng", "offset": 0, "connection": "writer > node", "request": 1}
+        {
+            "file": "orders.pcapng",
+            "offset": 0,
+            "connection": "writer > node",
+            "request": 1,
+            "correlation_id": None,
+        }
     ]

@@ -35,7 +35,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "enable.auto.commit": False,
             }
         )
-        reader.subscribe(["orders"])
+        reader.assign([TopicPartition("orders", 0, 0)])
         for is_commit in (True, False):
             producer.begin_transaction()
             producer.produce("orders", b"a record")

@@ -34,7 +34,8 @@ def test_a_classic_group_rebalances_when_a_member_joins(member_lives: GroupReque
             "orders-0, orders-1, orders-2, orders-3"
         ),
         (
-            "committed: member classic-works-a committed orders-0 at 0, orders-1 at 0, orders-2 at 0, "
+            "committed: member classic-works-a committed orders-0 at 0, orders-1 at 0, "
+            "orders-2 at 0, "
             "orders-3 at 0 at generation 1, in 5 commits"
         ),
         f"joined: member classic-works-b joined group classic-works: {given}: classic-works-b",
