@@ -46,7 +46,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--what-if",
         action="store_true",
-        help="also print how long partitions stood still in rebalances, how many commits were "
+        help="also print how long partitions were idle in rebalances, how many commits were "
         "refused, and how much less it is with cooperative assignment, KIP-848, static membership "
         "and relaxed fencing",
     )

@@ -54,7 +54,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
 def what_if_lines(rows: Sequence[Counterfactual]) -> Iterator[str]:
     """Yield what other rules would have changed, and the assumptions behind it."""
     if not rows:
-        yield "what if: no partition stood still, and no commit was refused"
+        yield "what if: no partition was idle, and no commit was refused"
         return
     for row in rows:
         yield f"what if: {row}"

@@ -1,7 +1,7 @@
 """What other rules would have changed in a group: the rebalances of a capture, replayed.
 
 The functions are pure: they replay what members did under another rule, and compare how long
-partitions stood still and how many commits were refused. Partitions stand still from the time when
+partitions were idle and how many commits were refused. Partitions stand still from the time when
 a member gives them up until a member gets them again.
 """
 
@@ -77,7 +77,7 @@ class Counterfactual:
     """Rebalances of the group with another one before them."""
     fewer_rebalances: int
     partition_seconds: float
-    """How long partitions stood still in the capture, added up."""
+    """How long partitions were idle in the capture, added up."""
     fewer_partition_seconds: float
     refused_commits: int
     """Offsets of partitions whose commit was refused."""
@@ -123,7 +123,7 @@ class _Rebalance(NamedTuple):
 
 
 def counterfactuals(requests: GroupRequests) -> list[Counterfactual]:
-    """Return the rows of all groups in which partitions stood still or commits were refused."""
+    """Return the rows of all groups in which partitions were idle or commits were refused."""
     return [row for group in requests.groups for row in _of_group(requests, group)]
 
 
