@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Sequence
 
-    from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.schedules import Schedule
     from kafkalite.lab.sweep.sweep import CaseResult, Sweep, SweepOptions
     from kafkalite.testing import Broker
 
@@ -69,6 +69,12 @@ def add_options(parser: ArgumentParser) -> None:
     add("--budget", metavar="DURATION", help="begin no case after this time, such as 10m [none]")
     add("--seed", type=whole_number, default=1, metavar="N", help="seed of the order of cases [1]")
     add("--jobs", type=whole_number, default=1, metavar="N", help="runs at the same time [1]")
+    add(
+        "--random",
+        type=whole_number,
+        metavar="N",
+        help="run N times with two to five failures, and find the fewest that matter",
+    )
     add("--case", metavar="CASE", help="run one case, such as 'Produce#3 orders-0 late'")
     add("--keep", action="store_true", help="let the broker of --case run until Ctrl-C")
     add(
@@ -87,24 +93,25 @@ def run(arguments: Namespace) -> None:
     # Imported here: a broker starts faster without them.
     from kafkalite.cli.process import START_ERRORS  # noqa: PLC0415
     from kafkalite.lab.sweep.commands import CommandError  # noqa: PLC0415
+    from kafkalite.lab.sweep.schedules import schedule_text  # noqa: PLC0415
     from kafkalite.lab.sweep.sweep import Sweep, SweepError  # noqa: PLC0415
 
     try:
         options = _options(arguments)
         budget_s = _seconds("--budget", arguments.budget)
-        case = _case(arguments)
+        schedule = _schedule(arguments)
         output = _Output(arguments, options)
         with Sweep(options) as sweep:
             sweep.run_baseline(_report_baseline)
-            cases = [case] if case is not None else _selected(sweep, arguments)
+            schedules = _selected(sweep, arguments) if schedule is None else [schedule]
             if arguments.list:
-                print_output("".join(f"{each}\n" for each in cases))
+                print_output("".join(f"{schedule_text(each)}\n" for each in schedules))
                 return
             if arguments.keep:
-                output.results.append(sweep.run(cases[0], keep=_wait_for_interrupt))
+                output.results.append(sweep.run(schedules[0], keep=_wait_for_interrupt))
                 status = output.write(1)
             else:
-                status = _sweep(sweep, cases, output, budget_s)
+                status = _sweep(sweep, schedules, output, budget_s)
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED_STATUS) from None
     except SweepError as error:
@@ -170,11 +177,14 @@ def _seconds(option: str, text: str | None) -> float | None:
     return milliseconds / 1000
 
 
-def _case(arguments: Namespace) -> Case | None:
-    from kafkalite.lab.sweep.cases import parse_case  # noqa: PLC0415 - see above
+def _schedule(arguments: Namespace) -> Schedule | None:
+    """Return the failures of `--case`, if any; raises ValueError for invalid options."""
+    from kafkalite.lab.sweep.schedules import parse_schedule  # noqa: PLC0415 - see above
 
+    if arguments.random is not None and arguments.random < 1:
+        raise ValueError(f"--random {arguments.random} is not above 0")
     if arguments.case is not None:
-        return parse_case(arguments.case)
+        return parse_schedule(arguments.case)
     if arguments.keep:
         raise ValueError("--keep needs --case, which says whose broker to keep")
     return None
@@ -190,15 +200,18 @@ def _wait_for_interrupt(cluster: Broker) -> None:
         Event().wait()
 
 
-def _selected(sweep: Sweep, arguments: Namespace) -> list[Case]:
+def _selected(sweep: Sweep, arguments: Namespace) -> list[Schedule]:
     """Return the selected cases in their order; raises ValueError if there is none."""
     from kafkalite.lab.sweep.cases import ordered, selected  # noqa: PLC0415 - see above
+    from kafkalite.lab.sweep.schedules import random_schedules  # noqa: PLC0415 - as above
 
     every = sweep.cases()
     cases = ordered(selected(every, arguments.only, arguments.skip), arguments.seed)
     if not cases:
         raise ValueError(f"--only and --skip select none of {len(every)} cases; see --list")
-    return cases
+    if arguments.random is not None:
+        return [*random_schedules(cases, arguments.random, arguments.seed)]
+    return [(each,) for each in cases]
 
 
 def _report_baseline(number: int) -> None:
@@ -219,7 +232,7 @@ class _Output:
         """Read the file of `--resume`, and open the others; raises ValueError and OSError."""
         from kafkalite.lab.sweep.stored_results import ResultFile  # noqa: PLC0415 - see above
 
-        self._command = options.command
+        self._options = options
         if arguments.html is not None:
             _check_library("--html", "jinja2")
         resume = arguments.resume
@@ -249,7 +262,7 @@ class _Output:
 
         results = self.results
         for each in shown(results):
-            for line in finding_lines(each, self._command):
+            for line in finding_lines(each, self._options):
                 print_output(f"{printable(line)}\n")
         if results:
             header, rows = table(results)
@@ -257,7 +270,7 @@ class _Output:
                 print_output(f"{line}\n")
         print_output(f"{summary(results, total)}\n")
         for path, text in self._paths:
-            Path(path).write_text(text(results, self._command, total), encoding="utf-8")
+            Path(path).write_text(text(results, self._options, total), encoding="utf-8")
         return FAILED_STATUS if any(each.verdict.is_finding for each in results) else 0
 
 
@@ -271,30 +284,32 @@ def _check_library(option: str, name: str) -> None:
         raise ValueError(f"{option} needs {name}: {install_command('sweep')}")
 
 
-def _json_text(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+def _json_text(results: Sequence[CaseResult], options: SweepOptions, total: int) -> str:
     from kafkalite.lab.sweep.stored_results import sweep_as_json  # noqa: PLC0415 - see above
 
-    return as_json(sweep_as_json(results, command, total))
+    return as_json(sweep_as_json(results, options, total))
 
 
-def _junit_text(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+def _junit_text(results: Sequence[CaseResult], options: SweepOptions, total: int) -> str:
     from kafkalite.lab.sweep.junit import junit_xml  # noqa: PLC0415 - see above
 
     del total
-    return junit_xml(results, command)
+    return junit_xml(results, options)
 
 
-def _html_text(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+def _html_text(results: Sequence[CaseResult], options: SweepOptions, total: int) -> str:
     from kafkalite.lab.sweep.page import html_page  # noqa: PLC0415 - see above
 
-    return html_page(results, command, total)
+    return html_page(results, options, total)
 
 
-def _sweep(sweep: Sweep, cases: Sequence[Case], output: _Output, budget_s: float | None) -> int:
-    """Run the cases, print the report, and return the exit status."""
+def _sweep(
+    sweep: Sweep, schedules: Sequence[Schedule], output: _Output, budget_s: float | None
+) -> int:
+    """Run with all failures, print the report, and return the exit status."""
     deadline = None if budget_s is None else monotonic() + budget_s
-    done = {str(each.case) for each in output.results}
-    pending = [each for each in cases if str(each) not in done]
+    done = {each.schedule for each in output.results}
+    pending = [each for each in schedules if each not in done]
     total = len(pending) + len(output.results)
     interrupted = False
     try:
@@ -344,4 +359,4 @@ class _Progress:
             text = f"sweep, {self._findings} findings" if self._findings else "sweep"
             self._bar.update(self._task, advance=1, description=text)
         elif result.verdict.is_finding:
-            _note(f"failed: {result.case}")
+            _note(f"failed: {result.text}")

@@ -55,6 +55,11 @@ _NODE = {
     )
 }  # fmt: skip
 """Tested by `test_node.py`."""
+_SWEEP = {
+    f"sweep/{name}"
+    for name in ("check_bills.py", "service_aiokafka.py", "service_librdkafka.py", "shop.yaml")
+}
+"""Tested by `test_sweep.py`."""
 _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",
     "ci/github-actions.yaml": "github-workflows.json",
@@ -191,5 +196,5 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
     tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js"}
     tested |= {f"known_bugs/{path.name}" for path in KNOWN_BUGS.glob("test_*.py")}
-    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA, *_GO, *_NODE}
+    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA, *_GO, *_NODE, *_SWEEP}
     assert existing == tested

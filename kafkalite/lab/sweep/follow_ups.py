@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.sweep.failures import FollowUp
+from kafkalite.lab.sweep.final_state import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 _RETRY_LIMIT_S: Final = 5.0
 """How long a late request waits for the next one of its kind."""
 _MARGIN_MS: Final = 1_000
-
-
-def call(cluster: Broker, function: Callable[[ServerBroker], Any]) -> Any:  # noqa: ANN401
-    """Return the result of a function that is called on the thread of a cluster."""
-    return cluster._call(function)  # noqa: SLF001 - tests need no such method
 
 
 class Follower:

@@ -11,14 +11,14 @@ from kafkalite.lab.sweep.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalite.lab.sweep.sweep import CaseResult
+    from kafkalite.lab.sweep.sweep import CaseResult, SweepOptions
 
 _SKIPPED: Final = frozenset((
     Outcome.NOT_REACHED, Outcome.NOT_TRUE, Outcome.SLOW, Outcome.UNSTEADY,
 ))  # fmt: skip
 
 
-def junit_xml(results: Sequence[CaseResult], command: Sequence[str]) -> str:
+def junit_xml(results: Sequence[CaseResult], options: SweepOptions) -> str:
     """Return a test suite with a test for each case; findings are failures."""
     suite = ET.Element(
         "testsuite",
@@ -33,14 +33,14 @@ def junit_xml(results: Sequence[CaseResult], command: Sequence[str]) -> str:
         case = ET.SubElement(
             suite,
             "testcase",
-            classname=f"sweep.{each.case.api}",
-            name=str(each.case),
+            classname=f"sweep.{each.schedule[0].api}",
+            name=each.text,
             time=f"{each.seconds:.3f}",
         )
         message = _valid("; ".join(each.verdict.reasons) or each.verdict.outcome.value)
         if each.verdict.is_finding:
             failure = ET.SubElement(case, "failure", message=message)
-            failure.text = _valid(f"{each.output}\n{repeating_line(each.case, command)}\n")
+            failure.text = _valid(f"{each.output}\n{repeating_line(each, options)}\n")
         elif each.verdict.outcome in _SKIPPED:
             ET.SubElement(
                 case, "skipped", message=_valid(f"{each.verdict.outcome.value}: {message}")

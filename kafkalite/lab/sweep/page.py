@@ -13,12 +13,12 @@ from kafkalite.lab.sweep.report import repeating_line, shown, summary, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalite.lab.sweep.sweep import CaseResult
+    from kafkalite.lab.sweep.sweep import CaseResult, SweepOptions
 
 _TEMPLATE = "page.html.j2"
 
 
-def html_page(results: Sequence[CaseResult], command: Sequence[str], total: int) -> str:
+def html_page(results: Sequence[CaseResult], options: SweepOptions, total: int) -> str:
     """Return a page with the table, and the reasons and the time line of each finding."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -29,9 +29,9 @@ def html_page(results: Sequence[CaseResult], command: Sequence[str], total: int)
     )
     header, rows = table(results)
     return environment.get_template(_TEMPLATE).render(
-        command=shlex.join(command),
+        command=shlex.join(options.command),
         summary=summary(results, total),
         header=header,
         rows=rows,
-        results=[(each, repeating_line(each.case, command)) for each in shown(results)],
+        results=[(each, repeating_line(each, options)) for each in shown(results)],
     )

@@ -7,14 +7,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.sweep.failures import FAILURES
+from kafkalite.lab.sweep.sweep import DEFAULT_BROKERS, DEFAULT_CLOCK
 from kafkalite.lab.sweep.verdict import Outcome
 from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkalite.lab.sweep.cases import Case
-    from kafkalite.lab.sweep.sweep import CaseResult
+    from kafkalite.lab.sweep.sweep import CaseResult, SweepOptions
 
 Cells = list[str]
 
@@ -22,20 +22,28 @@ _SHOWN: Final = (Outcome.FAILED, Outcome.UNSTEADY, Outcome.SLOW)
 """Outcomes with a line for each case."""
 
 
-def repeating_line(case: Case, command: Sequence[str]) -> str:
-    """Return the command of the shell that repeats a case."""
-    return f"kafkalite sweep --case {shlex.quote(str(case))} -- {shlex.join(command)}"
+def repeating_line(result: CaseResult, options: SweepOptions) -> str:
+    """Return the command of the shell that repeats a run."""
+    given = {
+        "--state": options.state,
+        "--brokers": None if options.brokers == DEFAULT_BROKERS else str(options.brokers),
+        "--clock": None if options.clock == DEFAULT_CLOCK else options.clock,
+        "--timeout": None if options.limit_s is None else f"{round(options.limit_s * 1000)}ms",
+        "--check": shlex.join(options.check) or None,
+    }
+    words = [word for name, value in given.items() if value for word in (name, value)]
+    return shlex.join(["kafkalite", "sweep", "--case", result.text, *words, "--", *options.command])
 
 
-def finding_lines(result: CaseResult, command: Sequence[str]) -> Iterator[str]:
+def finding_lines(result: CaseResult, options: SweepOptions) -> Iterator[str]:
     """Yield the lines about a case that is worth a look."""
-    yield f"{result.verdict.outcome.value}: {result.case}"
-    yield f"  the request {result.case.kind.text}"
+    yield f"{result.verdict.outcome.value}: {result.text}"
+    yield from (f"  {each.api}#{each.nth} {each.kind.text}" for each in result.schedule)
     for reason in result.verdict.reasons:
         yield f"  {reason}"
     for line in result.output.splitlines():
         yield f"    | {line}"
-    yield f"  repeat: {repeating_line(result.case, command)}"
+    yield f"  repeat: {repeating_line(result, options)}"
 
 
 def shown(results: Iterable[CaseResult]) -> list[CaseResult]:
@@ -47,12 +55,14 @@ def shown(results: Iterable[CaseResult]) -> list[CaseResult]:
 def table(results: Iterable[CaseResult]) -> tuple[Cells, list[Cells]]:
     """Return the header and the rows of a table: failures by API, with the numbers of cases.
 
-    A cell is "5" if the program survives all of 5 cases, and "2/5" if it fails in 2 of them.
+    A run with several failures counts for the first. A cell is "5" if the program survives all of
+    5 cases, and "2/5" if it fails in 2 of them.
     """
     total: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
     for each in results:
-        key = each.case.failure, each.case.api
+        first = each.schedule[0]
+        key = first.failure, first.api
         total[key] += 1
         failed[key] += each.verdict.is_finding
     apis = list(dict.fromkeys(api for _, api in total))

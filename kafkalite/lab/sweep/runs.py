@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.event_history import REFUSAL_KINDS
 from kafkalite.gateway.true_errors import TRUE_ERRORS
 from kafkalite.lab.sweep.failures import MOMENTARY
-from kafkalite.lab.sweep.follow_ups import Follower, call
-from kafkalite.lab.sweep.requests import Partition, RequestRecorder
+from kafkalite.lab.sweep.final_state import HANGING, anomalies_of, call, in_sync
+from kafkalite.lab.sweep.follow_ups import Follower
+from kafkalite.lab.sweep.requests import RequestRecorder
 from kafkalite.lab.sweep.timeline import timeline
-from kafkalite.lab.sweep.verdict import Observed, new_violations
+from kafkalite.lab.sweep.verdict import Observed
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.commands import Command, CommandResult
     from kafkalite.lab.sweep.failures import FollowUp
-    from kafkalite.lab.sweep.requests import SeenRequest
-    from kafkalite.server.broker import Broker as ServerBroker
+    from kafkalite.lab.sweep.requests import Partition, SeenRequest
     from kafkalite.server.snapshot import Snapshot
     from kafkalite.testing.broker import Broker
     from kafkalite.testing.faults import InjectedFault
@@ -65,11 +66,12 @@ class Runs:
             variables = _variables(cluster)
             result = self._command.run(variables, limit_s)
             check = self._check.run(variables, limit_s) if self._check is not None else None
+            requests = tuple(recorder.requests())
             return PlainRun(
                 command=result,
-                requests=tuple(recorder.requests()),
-                violated_rules=frozenset(each.rule for each in cluster.check().violations),
-                in_sync=_in_sync(cluster),
+                requests=requests,
+                violated_rules=frozenset(each.rule for each in anomalies_of(cluster)),
+                in_sync=in_sync(cluster),
                 check=check,
             )
 
@@ -97,21 +99,21 @@ class Runs:
             waiting = tuple(recorder.waiting()) if result.status is None else ()
             for each in followers:
                 each.end()
+            happened = [
+                (case, fault) for case, fault in zip(cases, faults, strict=True) if fault.firings
+            ]
+            moments = partial(timeline, cluster, recorder, len(recorder.exchanges()))
             anomalies = (
-                *new_violations(cluster.check().violations, usual.violated_rules),
+                *_new_anomalies(cluster, result, usual),
                 *self._check_reasons(variables, limit_s),
             )
-            has_failed = not result.is_success or bool(anomalies)
             observed = Observed(
                 command=result,
-                fired=all(each.firings for each in faults),
-                is_true=all(
-                    _is_true(cluster, case, fault)
-                    for case, fault in zip(cases, faults, strict=True)
-                ),
+                fired=tuple(case.kind for case, _ in happened),
+                is_true=all(_is_true(cluster, case, fault) for case, fault in happened),
                 anomalies=anomalies,
                 waiting=waiting,
-                timeline=timeline(cluster, recorder) if has_failed else (),
+                timeline=() if result.is_success and not anomalies else moments(),
             )
             if keep is not None:
                 keep(cluster)
@@ -142,17 +144,12 @@ def _variables(cluster: Broker) -> dict[str, str]:
     }
 
 
-def _in_sync(cluster: Broker) -> dict[Partition, int]:
-    def read(broker: ServerBroker) -> dict[Partition, int]:
-        assert broker.cluster is not None
-        return {
-            Partition(topic.name, each.index): len(each.isr)
-            for topic in broker.cluster.metadata.image.topics.values()
-            for each in topic.partitions
-        }
-
-    found: dict[Partition, int] = call(cluster, read)
-    return found
+def _new_anomalies(cluster: Broker, result: CommandResult, usual: PlainRun) -> Iterator[str]:
+    """Yield what is wrong at the end of a run, and not without a failure."""
+    for rule, text in anomalies_of(cluster):
+        is_expected = rule == HANGING and not result.is_success
+        if rule not in usual.violated_rules and not is_expected:
+            yield f"{rule}: {text}"
 
 
 def _is_true(cluster: Broker, case: Case, fault: InjectedFault) -> bool:

@@ -7,14 +7,16 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.lab.sweep.cases import parse_case
 from kafkalite.lab.sweep.report import repeating_line
+from kafkalite.lab.sweep.schedules import parse_schedule
 from kafkalite.lab.sweep.sweep import CaseResult
 from kafkalite.lab.sweep.timeline import Moment
 from kafkalite.lab.sweep.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from kafkalite.lab.sweep.sweep import SweepOptions
 
 _VERSION: Final = 1
 
@@ -24,16 +26,15 @@ class ResumeError(ValueError):
 
 
 def sweep_as_json(
-    results: Sequence[CaseResult], command: Sequence[str], total: int
+    results: Sequence[CaseResult], options: SweepOptions, total: int
 ) -> dict[str, Any]:
     """Return the results of a sweep of `total` cases as an object of JSON."""
     return {
-        "command": list(command),
+        "command": list(options.command),
         "cases": total,
         "findings": sum(each.verdict.is_finding for each in results),
         "results": [
-            {**result_as_json(each), "repeat": repeating_line(each.case, command)}
-            for each in results
+            {**result_as_json(each), "repeat": repeating_line(each, options)} for each in results
         ],
     }
 
@@ -41,7 +42,7 @@ def sweep_as_json(
 def result_as_json(result: CaseResult) -> dict[str, Any]:
     """Return a result as an object of JSON."""
     return {
-        "case": str(result.case),
+        "case": result.text,
         "outcome": result.verdict.outcome.value,
         "reasons": list(result.verdict.reasons),
         "seconds": round(result.seconds, 3),
@@ -52,7 +53,7 @@ def result_as_json(result: CaseResult) -> dict[str, Any]:
 
 def _result_of(shape: Any) -> CaseResult:  # noqa: ANN401 - JSON
     return CaseResult(
-        case=parse_case(shape["case"]),
+        schedule=parse_schedule(shape["case"]),
         verdict=Verdict(outcome=Outcome(shape["outcome"]), reasons=tuple(shape["reasons"])),
         seconds=shape["seconds"],
         output=shape["output"],

@@ -12,6 +12,7 @@ from kafkalite.lab.sweep.cases import cases_of
 from kafkalite.lab.sweep.commands import Command, CommandError
 from kafkalite.lab.sweep.failures import CaseContext, FollowUp
 from kafkalite.lab.sweep.runs import BOOTSTRAP_VARIABLE, Runs
+from kafkalite.lab.sweep.schedules import schedule_text, shrunk
 from kafkalite.lab.sweep.verdict import Outcome, confirmed, verdict
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.testing.broker import Broker
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.runs import PlainRun
+    from kafkalite.lab.sweep.schedules import Schedule
     from kafkalite.lab.sweep.timeline import Moment
     from kafkalite.lab.sweep.verdict import Observed, Verdict
 
+DEFAULT_BROKERS: Final = 3
+DEFAULT_CLOCK: Final = "auto"
 BASELINE_RUNS: Final = 3
 """Runs without failures: a command that does not always succeed cannot be swept."""
 _BASELINE_LIMIT_S: Final = 600.0
@@ -49,8 +53,8 @@ class SweepOptions:
     """A command that is run after each run, and fails if something is wrong."""
     state: str | None = None
     """A file with topics, records, groups and more; see `Broker`."""
-    brokers: int = 3
-    clock: str = "auto"
+    brokers: int = DEFAULT_BROKERS
+    clock: str = DEFAULT_CLOCK
     limit_s: float | None = None
     """The time limit of a run; by default it follows from the runs without failures."""
     jobs: int = 1
@@ -63,13 +67,19 @@ class SweepOptions:
 class CaseResult:
     """The verdict about a case."""
 
-    case: Case
+    schedule: Schedule
+    """The failures of the run, usually one."""
     verdict: Verdict
     seconds: float
     output: str = ""
     """The end of the command's output, for a finding."""
     timeline: tuple[Moment, ...] = ()
     """What happened in the first run, for a finding."""
+
+    @property
+    def text(self) -> str:
+        """The text form of the failures."""
+        return schedule_text(self.schedule)
 
 
 class Sweep:
@@ -173,8 +183,12 @@ class Sweep:
             transaction_timeout_ms=max(transactions, default=found.transaction_timeout_ms),
         )
 
-    def run(self, case: Case, *, keep: Callable[[Broker], None] | None = None) -> CaseResult:
-        """Run one case, and again if the command fails; `keep` is called before the cluster ends.
+    def run(
+        self, schedule: Schedule, *, keep: Callable[[Broker], None] | None = None
+    ) -> CaseResult:
+        """Run with these failures, and again if the command fails.
+
+        `keep` is called before the cluster ends.
 
         Raises CommandError if the command cannot start, and after `stop`.
         """
@@ -183,19 +197,32 @@ class Sweep:
         while not verdicts or (
             verdicts[-1].is_finding and len(verdicts) <= self._options.confirmations
         ):
-            observed.append(self._observe(case, keep))
-            verdicts.append(verdict(case.kind, observed[-1]))
+            observed.append(self._observe(schedule, keep))
+            verdicts.append(verdict(observed[-1]))
         final = confirmed(verdicts)
         is_interesting = final.outcome in {Outcome.FAILED, Outcome.UNSTEADY, Outcome.SLOW}
         return CaseResult(
-            case=case,
+            schedule=schedule,
             verdict=final,
             seconds=sum(each.command.seconds for each in observed),
             output=_last_lines(observed[0].command.output) if is_interesting else "",
             timeline=observed[0].timeline if is_interesting else (),
         )
 
-    def _observe(self, case: Case, keep: Callable[[Broker], None] | None) -> Observed:
+    def run_shrunk(self, schedule: Schedule) -> CaseResult:
+        """Run with these failures; for a finding, return the result with the fewest of them."""
+        result = self.run(schedule)
+        if not result.verdict.is_finding or len(schedule) < 2:  # noqa: PLR2004 - one is the fewest
+            return result
+        results = {schedule: result}
+
+        def fails(part: Schedule) -> bool:
+            results[part] = self.run(part)
+            return results[part].verdict.is_finding
+
+        return results[shrunk(schedule, fails)]
+
+    def _observe(self, schedule: Schedule, keep: Callable[[Broker], None] | None) -> Observed:
         assert self._runs is not None
         context = self._context()
         timeouts_ms = {
@@ -203,15 +230,17 @@ class Sweep:
             FollowUp.TRANSACTION: context.transaction_timeout_ms,
         }
         return self._runs.with_failures(
-            [case], self.limit_s, self._plain[-1], timeouts_ms, keep=keep
+            schedule, self.limit_s, self._plain[-1], timeouts_ms, keep=keep
         )
 
-    def run_all(self, cases: Iterable[Case], is_over: Callable[[], bool]) -> Iterator[CaseResult]:
-        """Yield the result of each case, as they end; begin none after `is_over()`.
+    def run_all(
+        self, schedules: Iterable[Schedule], is_over: Callable[[], bool]
+    ) -> Iterator[CaseResult]:
+        """Yield the result of each schedule, as they end; begin none after `is_over()`.
 
         Raises CommandError if the command cannot start any more.
         """
-        pending = iter(tuple(cases))
+        pending = iter(tuple(schedules))
         lock = Lock()
         results: SimpleQueue[CaseResult | Exception | None] = SimpleQueue()
 
@@ -219,10 +248,10 @@ class Sweep:
             try:
                 while not is_over():
                     with lock:
-                        case = next(pending, None)
-                    if case is None:
+                        schedule = next(pending, None)
+                    if schedule is None:
                         break
-                    results.put(self.run(case))
+                    results.put(self.run_shrunk(schedule))
             except Exception as error:  # noqa: BLE001 - the caller raises it
                 results.put(error)
             finally:

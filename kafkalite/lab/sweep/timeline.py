@@ -31,9 +31,11 @@ class Moment(NamedTuple):
     text: str
 
 
-def timeline(cluster: Broker, recorder: RequestRecorder) -> tuple[Moment, ...]:
-    """Return what happened in a cluster, at most the latest 400 moments."""
-    exchanges = recorder.exchanges()
+def timeline(
+    cluster: Broker, recorder: RequestRecorder, count: int | None = None
+) -> tuple[Moment, ...]:
+    """Return what happened in a cluster, with `count` requests, at most the latest 400 moments."""
+    exchanges = recorder.exchanges()[:count]
     moments = [_moment(each) for each in exchanges]
     moments += [Moment(each.at_ms, each.kind, each.text) for each in cluster.explain(limit=1000)]
     moments.sort(key=lambda each: each.at_ms)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkalite.lab.checker.findings import Finding
     from kafkalite.lab.sweep.commands import CommandResult
     from kafkalite.lab.sweep.failures import Failure
     from kafkalite.lab.sweep.timeline import Moment
@@ -36,8 +35,8 @@ class Observed:
     """What one run showed."""
 
     command: CommandResult
-    fired: bool
-    """Whether the failure happened."""
+    fired: tuple[Failure, ...]
+    """The failures that happened."""
     is_true: bool = True
     """Whether the broker has made its error true."""
     anomalies: tuple[str, ...] = ()
@@ -61,27 +60,27 @@ class Verdict:
         return self.outcome is Outcome.FAILED
 
 
-def verdict(failure: Failure, observed: Observed) -> Verdict:
+def verdict(observed: Observed) -> Verdict:
     """Return what a run says.
 
-    An anomaly is always a finding. A time-out, or an exit status, is none if the failure lets a
+    An anomaly is always a finding. A time-out, or an exit status, is none if a failure lets a
     client wait for a timeout of its own, and an exit status is none after a fatal error.
     """
     command = observed.command
     reasons = (*observed.anomalies, *_command_reasons(command, observed.waiting))
-    return Verdict(outcome=_outcome(failure, observed), reasons=reasons)
+    return Verdict(outcome=_outcome(observed), reasons=reasons)
 
 
-def _outcome(failure: Failure, observed: Observed) -> Outcome:
+def _outcome(observed: Observed) -> Outcome:
     command = observed.command
     has_failed = not command.is_success or bool(observed.anomalies)
-    is_excused = failure.is_fatal and command.status is not None
+    is_excused = command.status is not None and any(each.is_fatal for each in observed.fired)
     cases = (
         (not observed.fired, Outcome.UNSTEADY if has_failed else Outcome.NOT_REACHED),
         (not observed.is_true, Outcome.NOT_TRUE),
         (bool(observed.anomalies), Outcome.FAILED),
         (not has_failed or is_excused, Outcome.SURVIVED),
-        (failure.stalls, Outcome.SLOW),
+        (any(each.stalls for each in observed.fired), Outcome.SLOW),
     )
     return next((outcome for applies, outcome in cases if applies), Outcome.FAILED)
 
@@ -106,8 +105,3 @@ def confirmed(verdicts: Sequence[Verdict]) -> Verdict:
         text = f"failed in {findings} of {len(verdicts)} runs"
         return Verdict(outcome=Outcome.UNSTEADY, reasons=(text, *first.reasons))
     return first
-
-
-def new_violations(found: Iterable[Finding], usual: frozenset[str]) -> tuple[str, ...]:
-    """Return the texts of violations of rules that runs without failures do not violate."""
-    return tuple(f"{each.rule}: {each.text}" for each in found if each.rule not in usual)

@@ -36,7 +36,9 @@ def test_a_finding_is_printed_with_the_line_that_repeats_it(
     output = capsys.readouterr()
     lines = output.out.splitlines()
     assert lines[0] == "failed: ApiVersions#1 request-lost"
-    assert lines[-4].startswith("  repeat: kafkalite sweep --case 'ApiVersions#1 request-lost' -- ")
+    assert lines[-4].startswith(
+        "  repeat: kafkalite sweep --case 'ApiVersions#1 request-lost' --brokers 1 -- "
+    )
     assert lines[-1] == "1 case: 1 failed"
     assert "kafkalite: run 3 of 3 without failures" in output.err
     assert "kafkalite: failed: ApiVersions#1 request-lost" in output.err
@@ -61,6 +63,13 @@ def test_cases_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_random_schedules_are_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--random", "1", "--skip", "stalled", "--skip", "killed-before"]
+    assert run(*options, *CARELESS) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] in {f"failed: ApiVersions#{number} request-lost" for number in (1, 2)}
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -69,6 +78,7 @@ def test_cases_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["--case", "Produce late", "--", "true"], "must begin with an API and a number"),
         (["--keep", "--", "true"], "--keep needs --case, which says whose broker to keep"),
         (["--json", "/none/a.json", "--", "true"], "/none/a.json: no such file or directory"),
+        (["--random", "0", "--", "true"], "--random 0 is not above 0"),
         (["--jobs", "0", "--", "true"], "--jobs 0 is not between 1 and 64"),
         (["--budget", "10", "--", "true"], "'10'"),
         (["--check", "", "--", "true"], "--check is empty: write a command"),

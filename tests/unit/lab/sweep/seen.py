@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kafkalite.lab.sweep.cases import parse_case
 from kafkalite.lab.sweep.commands import CommandResult
 from kafkalite.lab.sweep.failures import CaseContext
 from kafkalite.lab.sweep.requests import Partition, SeenRequest
+from kafkalite.lab.sweep.schedules import parse_schedule
 from kafkalite.lab.sweep.sweep import CaseResult
 from kafkalite.lab.sweep.timeline import Moment
 from kafkalite.lab.sweep.verdict import Outcome, Verdict
@@ -35,7 +35,7 @@ def result(text: str, outcome: Outcome, *reasons: str, output: str = "") -> Case
     found = Verdict(outcome=outcome, reasons=reasons)
     moments = (Moment(5, "failure", "shop <Produce> v9"),) if output else ()
     return CaseResult(
-        case=parse_case(text), verdict=found, seconds=1.25, output=output, timeline=moments
+        schedule=parse_schedule(text), verdict=found, seconds=1.25, output=output, timeline=moments
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from kafkalite.lab.sweep.report import finding_lines, shown, summary, table
+from kafkalite.lab.sweep.report import finding_lines, repeating_line, shown, summary, table
+from kafkalite.lab.sweep.sweep import SweepOptions
 from tests.unit.lab.sweep.seen import FAILED, RESULTS
 
 
 def test_a_finding_has_the_line_that_repeats_it() -> None:
-    assert [*finding_lines(FAILED, ["pytest", "my tests"])] == [
+    assert [*finding_lines(FAILED, SweepOptions(command=("pytest", "my tests")))] == [
         "failed: Produce#1 orders-0 late",
-        "  the request is lost with its connection, and handled after the next one of its kind",
+        "  Produce#1 is lost with its connection, and handled after the next one of its kind",
         "  exit status 1",
         "    | a",
         "    | b",
@@ -31,3 +32,13 @@ def test_the_table_has_the_numbers_of_cases_and_of_findings() -> None:
 def test_the_summary_counts_all_cases() -> None:
     assert summary(RESULTS, 9) == "9 cases: 2 survived, 1 failed, 1 slow, 5 not run"
     assert summary([], 1) == "1 case: 1 not run"
+
+
+def test_the_line_has_the_options_of_the_sweep() -> None:
+    options = SweepOptions(
+        command=("pytest",), check=("./check", "a b"), state="x.yaml", brokers=1, limit_s=0.5
+    )
+    assert repeating_line(FAILED, options) == (
+        "kafkalite sweep --case 'Produce#1 orders-0 late' --state x.yaml --brokers 1 "
+        "--timeout 500ms --check './check '\"'\"'a b'\"'\"'' -- pytest"
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.lab.sweep.stored_results import ResultFile, ResumeError, sweep_as_json
+from kafkalite.lab.sweep.sweep import SweepOptions
 from tests.unit.lab.sweep.seen import FAILED, RESULTS
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def test_another_file_is_refused(text: str, reason: str, tmp_path: Path) -> None
 
 
 def test_the_json_has_the_lines_that_repeat_cases() -> None:
-    shape = sweep_as_json(RESULTS, COMMAND, 9)
+    shape = sweep_as_json(RESULTS, SweepOptions(command=tuple(COMMAND)), 9)
     assert (shape["cases"], shape["findings"], len(shape["results"])) == (9, 1, 4)
     found = json.loads(json.dumps(shape))["results"][3]
     assert found["case"] == "Produce#1 orders-0 late"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.lab.sweep.cases import parse_case
+from kafkalite.lab.sweep.schedules import parse_schedule
 from kafkalite.lab.sweep.sweep import Sweep, SweepError, SweepOptions
 from kafkalite.lab.sweep.verdict import Outcome
 
@@ -35,16 +35,16 @@ def test_every_request_fails_once() -> None:
             "ApiVersions#2 request-lost",
             "ApiVersions#2 killed-before",
         ]
-        results = [*sweep.run_all(cases[::2], lambda: False)]
+        results = [*sweep.run_all([(each,) for each in cases[::2]], lambda: False)]
     assert [each.verdict.outcome for each in results] == [Outcome.SURVIVED, Outcome.SURVIVED]
 
 
 def test_a_program_that_does_not_try_again_is_found() -> None:
     with Sweep(tiny("careless")) as sweep:
         sweep.run_baseline(lambda _: None)
-        result = sweep.run(parse_case("ApiVersions#2 request-lost"))
-        missing = sweep.run(parse_case("ApiVersions#3 request-lost"))
-        assert [*sweep.run_all(sweep.cases(), lambda: True)] == []
+        result = sweep.run(parse_schedule("ApiVersions#2 request-lost"))
+        missing = sweep.run(parse_schedule("ApiVersions#3 request-lost"))
+        assert [*sweep.run_all([parse_schedule("Fetch#1 stalled")], lambda: True)] == []
     assert result.verdict.is_finding
     assert result.output == "request 1 has no answer"
     assert missing.verdict.outcome is Outcome.NOT_REACHED

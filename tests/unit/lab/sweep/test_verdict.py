@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.lab.sweep.commands import CommandResult
-from kafkalite.lab.sweep.failures import FAILURES
+from kafkalite.lab.sweep.failures import FAILURES, Failure
 from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, verdict
 from tests.unit.lab.sweep.seen import ended
 
@@ -13,23 +13,23 @@ LATE, STALLED, FENCED = FAILURES["late"], FAILURES["stalled"], FAILURES["PRODUCE
 
 
 def test_a_program_that_succeeds_survives() -> None:
-    assert verdict(LATE, Observed(command=ended(), fired=True)) == Verdict(outcome=Outcome.SURVIVED)
+    assert verdict(Observed(command=ended(), fired=(LATE,))) == Verdict(outcome=Outcome.SURVIVED)
 
 
 def test_an_exit_status_is_a_finding() -> None:
-    found = verdict(LATE, Observed(command=ended(3), fired=True))
+    found = verdict(Observed(command=ended(3), fired=(LATE,)))
     assert found.is_finding
     assert found.reasons == ("the command ended with exit status 3",)
 
 
 def test_a_signal_is_named() -> None:
-    found = verdict(LATE, Observed(command=ended(-11), fired=True))
+    found = verdict(Observed(command=ended(-11), fired=(LATE,)))
     assert found.reasons == ("the command was ended by signal 11",)
 
 
 def test_a_time_out_names_what_clients_wait_for() -> None:
     command = CommandResult(status=None, seconds=61.2, output="", ignored_termination=True)
-    found = verdict(LATE, Observed(command=command, fired=True, waiting=("a waits for Fetch",)))
+    found = verdict(Observed(command=command, fired=(LATE,), waiting=("a waits for Fetch",)))
     assert found.is_finding
     assert found.reasons == (
         "the command did not end within 61.2 s",
@@ -40,27 +40,27 @@ def test_a_time_out_names_what_clients_wait_for() -> None:
 
 @pytest.mark.parametrize("status", [1, None])
 def test_a_stall_is_slow_and_no_finding(status: int | None) -> None:
-    assert verdict(STALLED, Observed(command=ended(status), fired=True)).outcome is Outcome.SLOW
+    assert verdict(Observed(command=ended(status), fired=(STALLED,))).outcome is Outcome.SLOW
 
 
 def test_a_program_may_end_after_a_fatal_error_but_not_hang() -> None:
-    assert verdict(FENCED, Observed(command=ended(1), fired=True)).outcome is Outcome.SURVIVED
-    assert verdict(FENCED, Observed(command=ended(None), fired=True)).is_finding
+    assert verdict(Observed(command=ended(1), fired=(FENCED,))).outcome is Outcome.SURVIVED
+    assert verdict(Observed(command=ended(None), fired=(FENCED,))).is_finding
 
 
 @pytest.mark.parametrize("failure", [LATE, STALLED, FENCED])
-def test_an_anomaly_is_always_a_finding(failure: object) -> None:
-    observed = Observed(command=ended(), fired=True, anomalies=("lost: 1 record",))
-    found = verdict(failure, observed)  # type: ignore[arg-type]
+def test_an_anomaly_is_always_a_finding(failure: Failure) -> None:
+    observed = Observed(command=ended(), fired=(failure,), anomalies=("lost: 1 record",))
+    found = verdict(observed)
     assert found.is_finding
     assert found.reasons == ("lost: 1 record",)
 
 
 def test_what_did_not_happen_is_no_finding() -> None:
-    assert verdict(LATE, Observed(command=ended(), fired=False)).outcome is Outcome.NOT_REACHED
-    assert verdict(LATE, Observed(command=ended(1), fired=False)).outcome is Outcome.UNSTEADY
-    untrue = Observed(command=ended(1), fired=True, is_true=False)
-    assert verdict(LATE, untrue).outcome is Outcome.NOT_TRUE
+    assert verdict(Observed(command=ended(), fired=())).outcome is Outcome.NOT_REACHED
+    assert verdict(Observed(command=ended(1), fired=())).outcome is Outcome.UNSTEADY
+    untrue = Observed(command=ended(1), fired=(LATE,), is_true=False)
+    assert verdict(untrue).outcome is Outcome.NOT_TRUE
 
 
 def test_a_finding_must_repeat() -> None:
@@ -71,3 +71,8 @@ def test_a_finding_must_repeat() -> None:
     found = confirmed([failed, survived])
     assert found.outcome is Outcome.UNSTEADY
     assert found.reasons == ("failed in 1 of 2 runs", "exit status 1")
+
+
+def test_one_of_several_failures_can_be_the_reason() -> None:
+    observed = Observed(command=ended(1), fired=(LATE, STALLED))
+    assert verdict(observed).outcome is Outcome.SLOW
