@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from pyarrow import parquet
 
-from kafkalite.lab.spark.audits import AUDITS, AuditOptions
+from kafkalite.lab.spark.audits import AUDITS, PERIODIC_AUDITS, AuditOptions
 from kafkalite.lab.spark.follow.audits import IncrementalAudits
 from kafkalite.lab.spark.follow.periods import PeriodAudits
 from kafkalite.lab.spark.follow.stream import BatchDecoder, FollowedCapture
@@ -42,7 +42,7 @@ SCENARIOS = [
             seed,
             3,
             12,
-            tuple(AUDITS),
+            PERIODIC_AUDITS,
             id=f"groups-{seed}",
             marks=[pytest.mark.endurance, pytest.mark.timeout(900)],
         )

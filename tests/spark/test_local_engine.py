@@ -66,11 +66,15 @@ def rows_of(folder: Path) -> tuple[list[tuple[str, pa.DataType]], list[str]]:
 
 
 def rounded(value: Any) -> Any:  # noqa: ANN401 - any value of Parquet
-    """Round floats, whose sums depend on the order, and sort lists, which have none."""
+    """Round floats, whose sums depend on the order, and sort lists, which have none.
+
+    A file has another folder in each run.
+    """
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     if isinstance(value, dict):
-        return {name: rounded(each) for name, each in value.items()}
+        names = {"file": Path(value["file"]).name} if value.get("file") else {}
+        return {name: rounded(each) for name, each in (value | names).items()}
     if isinstance(value, list):
         return sorted(map(rounded, value), key=repr)
     return value

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 
-from kafkalite.lab.spark.audits import AUDITS, TABLES, AuditOptions
+from kafkalite.lab.spark.audits import PERIODIC_AUDITS, TABLES, AuditOptions
 from kafkalite.lab.spark.dataframes import local_engine
 from kafkalite.lab.spark.derived_tables import DerivedTables
 from kafkalite.lab.spark.follow import periods
@@ -115,7 +115,7 @@ def findings_of_one_audit(
         pytest.param(
             60,
             9,
-            tuple(AUDITS),
+            PERIODIC_AUDITS,
             {"departures", "ghosts", "offset_expiry", "rebalances", "stale_metadata"},
             id="all",
         ),

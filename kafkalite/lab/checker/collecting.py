@@ -533,3 +533,12 @@ _COORDINATOR_SENDERS: Final[Mapping[int, str]] = {
 """API of coordinators → field with the id of its sender.
 
 TxnOffsetCommit is missing: it goes to the coordinator of the group."""
+
+HANDLED_APIS: Final = frozenset(Collector._HANDLERS)  # noqa: SLF001 - of this module
+"""The APIs whose requests a history has. Responses of others only name topics."""
+MEMBERSHIP_APIS: Final = frozenset(
+    key
+    for key, handle in Collector._HANDLERS.items()  # noqa: SLF001 - of this module
+    if handle is Collector._add_membership  # noqa: SLF001 - as above
+)
+"""The APIs of which a history only has that a member sent a request."""

@@ -41,6 +41,7 @@ from kafkalite.lab.spark.audits.members import (
 from kafkalite.lab.spark.audits.metadata import METADATA
 from kafkalite.lab.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.lab.spark.audits.producers import PRODUCERS
+from kafkalite.lab.spark.audits.records import RECORDS
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.accepted_offsets import (
     ACCEPTED_OFFSETS,
@@ -48,6 +49,7 @@ from kafkalite.lab.spark.state.accepted_offsets import (
     accepted_offsets,
 )
 from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assignments
+from kafkalite.lab.spark.state.checked_records import CHECKED_RECORDS, checked_records
 from kafkalite.lab.spark.state.commits import COMMIT_APIS
 from kafkalite.lab.spark.state.connect import CONFIGURATIONS, configurations
 from kafkalite.lab.spark.state.epochs import EPOCHS, steps
@@ -73,6 +75,7 @@ from kafkalite.lab.spark.state.partition_sums import (
     partition_sum_reductions,
     partition_sums,
 )
+from kafkalite.lab.spark.state.pieces import piece_reductions
 from kafkalite.lab.spark.state.producing import WRITES, transactional_produce, writes
 from kafkalite.lab.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
@@ -277,14 +280,22 @@ STATES: Final[Mapping[str, State]] = {
             lambda requests, _: partition_epochs(requests, requests.state(TOPICS.name)),
             apis={ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH},
         ),
+        State(
+            CHECKED_RECORDS,
+            lambda requests, _: checked_records(requests),
+            lambda _: piece_reductions(),
+            apis=ALL_APIS,
+        ),
     )
 }
 """The state tables by name; each is computed once and shared by audits."""
 
 AUDITS: Final[Mapping[str, Audit]] = {
-    audit.name: audit for audit in (FENCING, MEMBERS, OFFSETS, METADATA, PRODUCERS, HEALTH)
+    audit.name: audit for audit in (RECORDS, FENCING, MEMBERS, OFFSETS, METADATA, PRODUCERS, HEALTH)
 }
 """The audits by name."""
+PERIODIC_AUDITS: Final = tuple(name for name in AUDITS if name != RECORDS.name)
+"""The audits of the periods of a stream. What became of a record depends on all requests before."""
 
 TABLES: Final[Mapping[str, Table]] = {
     table.name: table for audit in AUDITS.values() for table in audit.tables

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from kafkalite.lab.columnar.options import DEFAULT_OPTIONS
-from kafkalite.lab.spark.audits import AUDITS
+from kafkalite.lab.spark.audits import PERIODIC_AUDITS
 from kafkalite.lab.spark.compaction import groups_to_merge, merge, write_merged
 from kafkalite.lab.spark.derived_tables import FOLDERS
 from kafkalite.lab.spark.follow.evidence import copy_evidence
@@ -127,7 +127,7 @@ class PeriodAudits:
     reporter: ProgressReporter
     now_ms: Callable[[], int]
     period_us: int = DEFAULT_PERIOD_US
-    audits: Sequence[str] = tuple(AUDITS)
+    audits: Sequence[str] = PERIODIC_AUDITS
     _periods: dict[int, _Period] = field(default_factory=dict)
     """Number of a period → its folder, for periods whose requests may change."""
     _is_loaded: bool = False

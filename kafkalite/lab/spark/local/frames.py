@@ -512,6 +512,22 @@ class GroupedFrame:
         step = frame.sparkSession.step(fields, select, keys=max(1, len(self._keys)))
         return LocalFrame(frame.sparkSession, step, fields, is_empty=frame.is_empty)
 
+    def applyInArrow(
+        self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema
+    ) -> LocalFrame:
+        """Return the rows that a function makes of each group; the function runs now.
+
+        The groups have one key, and are in memory one at a time.
+        """
+        frame = self._frame.cache()
+        (key,) = self._keys
+        values = frame.select(key.alias("key")).distinct().orderBy("key").collect()
+        made = [
+            schema.empty_table(),
+            *(function(frame.where(key == row.key).toArrow()).cast(schema) for row in values),
+        ]
+        return frame.sparkSession.createDataFrame(pa.concat_tables(made), schema)
+
 
 def _renamed(empty: LocalFrame, frame: LocalFrame) -> LocalFrame:
     """Return an empty table with the aliases of a frame."""
