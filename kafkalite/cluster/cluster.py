@@ -27,7 +27,7 @@ from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.features import UnsupportedLevelError
-from kafkalite.metadata.image import MetadataDelta, PartitionImage
+from kafkalite.metadata.image import NO_LEADER, MetadataDelta, PartitionImage
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
 from kafkalite.partitions.partition import Partition
@@ -120,7 +120,7 @@ class Cluster:
         """Load everything from `directory`, into new parts; see `__init__`."""
         config = self.config
         self.directory_ids = DirectoryIds(self.id, directory.properties)
-        self.log_directories = LogDirectories(self, self.directory_ids, directory.path)
+        self.log_directories = LogDirectories(self, self.directory_ids, directory)
         self.history = EventHistory() if state is None else state.history.copy()
         self._pushed_metrics: PushedMetrics | None = None
         self._state = state
@@ -129,6 +129,8 @@ class Cluster:
             directory, self.clock, node_ids[0] if controller_id is None else controller_id
         )
         self.metadata_leader_epoch = metadata_log.leader_epoch
+        self.last_controller_id = NO_LEADER
+        """The node that acts, or acted last, as controller; NO_LEADER before the first one."""
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = self._new_metadata(metadata_log, ignores_case=directory.ignores_case)
         if state is None:
@@ -243,6 +245,8 @@ class Cluster:
         return TokenExpiration(self.clock, self.config, self.metadata)
 
     def _update_nodes(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if image.active_brokers:
+            self.last_controller_id = image.controller_id
         for node in self.nodes.values():
             node.on_image(image, delta)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.replica_moves import ReplicaMoves
     from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+    from kafkalite.storage.data_directory import DataDirectory
 
 _CORDONED: Final = "cordoned.log.dirs"
 _ALL: Final = ("*",)
@@ -76,19 +77,19 @@ class LogDirectories:
 
     __slots__ = (
         "_cluster",
+        "_directory",
         "_has_directories",
         "_ids",
         "_moves",
         "_nodes_with_choice",
-        "_path",
         "_preferred",
     )
 
-    def __init__(self, cluster: Cluster, ids: DirectoryIds, path: str) -> None:
-        """`path` is that of the data directory: the only one of nodes that have no other names."""
+    def __init__(self, cluster: Cluster, ids: DirectoryIds, directory: DataDirectory) -> None:
+        """`directory` has all data; nodes that have no other names have only its path."""
         self._cluster = cluster
         self._ids = ids
-        self._path = path
+        self._directory = directory
         self._nodes_with_choice: Collection[int] = ()
         """The nodes with several directories."""
         self._has_directories = False
@@ -135,7 +136,7 @@ class LogDirectories:
 
     def _names(self, node_id: int) -> tuple[str, ...]:
         names = self._cluster.config.node_log_directories(node_id)
-        return tuple(abspath(name) for name in names) or (self._path,)  # noqa: PTH100 - as above
+        return tuple(abspath(name) for name in names) or (self._directory.path,)  # noqa: PTH100 - as above
 
     @property
     def _image(self) -> MetadataImage:
@@ -153,7 +154,7 @@ class LogDirectories:
         if self._moves is None:
             from kafkalite.cluster.replica_moves import ReplicaMoves  # noqa: PLC0415 - rarely used
 
-            self._moves = ReplicaMoves(self._cluster, self)
+            self._moves = ReplicaMoves(self._cluster, self, self._directory)
         return self._moves
 
     def forget_node(self, node_id: int) -> None:
@@ -178,9 +179,11 @@ class LogDirectories:
         image = self._image
         self._update_nodes(image)
         self._choose(image.topics.values())
+        if self._nodes_with_choice:
+            self.moves.load()
 
     def stop(self) -> None:
-        """Continue no move any more."""
+        """Continue no move any more before the next start."""
         if self._moves is not None:
             self._moves.stop()
 

@@ -1,7 +1,7 @@
 """Pace: the delays of a real Kafka after its answers, drawn from measured distributions.
 
 With `--pace kafka`, transactions are completed, topics are created automatically, brokers know new
-topics, coordinators are found, and handshakes of TLS are answered after these delays. The
+topics, coordinators are found and ready, and handshakes of TLS are answered after these delays. The
 distributions are those of Kafka 4.4.0, as `tests/perf/kafka_pace.py` measured them.
 """
 
@@ -28,6 +28,11 @@ DISCOVERY_MS: Final[Mapping[str, Sequence[float]]] = {
     TRANSACTION_STATE_TOPIC: (40.18, 48.34, 59.54, 67.64, 77.97, 100.51, 140.33),
 }
 """From the first FindCoordinator, which creates this topic, until it has an answer."""
+READY_MS: Final[Mapping[str, Sequence[float]]] = {
+    OFFSETS_TOPIC: (462.25, 671.54, 1078.68, 1304.02, 1374.28, 1797.76, 2377.10),
+    TRANSACTION_STATE_TOPIC: (532.10, 596.70, 852.00, 1078.26, 1391.83, 1588.94, 1765.86),
+}
+"""From the first answer of FindCoordinator, which has a coordinator, until it serves requests."""
 PUBLICATION_MS: Final = (0.38, 0.43, 0.52, 0.77, 1.98, 7.46, 71.31)
 """From the answer of CreateTopics until Metadata has the topic, as quantiles."""
 TLS_ANSWER_MS: Final = (2.70, 3.63, 5.86, 8.71, 11.05, 16.69, 29.55)
@@ -56,6 +61,7 @@ class Pace:
         "_entropy",
         "_publication_count",
         "_publications",
+        "_releases",
         "_timers",
     )
 
@@ -66,6 +72,8 @@ class Pace:
         self._awaited: set[str] = set()
         """The topics that timers create."""
         self._publications: dict[int, Timer] = {}
+        self._releases: dict[str, Timer] = {}
+        """Internal topic → the timer after which its coordinators are ready."""
         self._publication_count = 0
 
     def completion_ms(self, transaction_version: int) -> int:
@@ -95,6 +103,19 @@ class Pace:
         self._awaited.update(new)
         self._timers[new] = self._clock.call_at(deadline_ms, create_now)
 
+    def release_later(self, topic: str, release: Callable[[], None]) -> None:
+        """Call `release` when the coordinators of a new internal topic are ready.
+
+        `close` cancels it.
+        """
+
+        def release_now() -> None:
+            del self._releases[topic]
+            release()
+
+        deadline_ms = self._clock.now_ms() + self._draw_ms(READY_MS[topic])
+        self._releases[topic] = self._clock.call_at(deadline_ms, release_now)
+
     def publish_later(self, publish: Callable[[], None]) -> None:
         """Call `publish` after the delay with which brokers know a new topic; `close` cancels it.
 
@@ -119,11 +140,16 @@ class Pace:
         return self._draw_ms(TLS_ANSWER_MS) / 1000
 
     def close(self) -> None:
-        """Cancel the creation of all awaited topics, and all publications.
+        """Cancel the creation of all awaited topics, all publications and releases.
 
         Clients ask for the topics again.
         """
-        timers = (*self._timers.values(), *self._publications.values())
+        timers = (
+            *self._timers.values(),
+            *self._publications.values(),
+            *self._releases.values(),
+        )
+        self._releases.clear()
         self._timers.clear()
         self._publications.clear()
         self._awaited.clear()

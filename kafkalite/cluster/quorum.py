@@ -69,8 +69,9 @@ def controller_id(cluster: Cluster) -> int:
 def controller_node(cluster: Cluster) -> Node:
     """Return the node that acts as controller: the active one with the lowest id.
 
-    If none is active, it is a node that is registered, or else one that runs. If the controller is
-    no broker, it is the node whose listener the controller has.
+    If none is active, it is a node that is registered, one that runs if possible, and otherwise the
+    last controller: it stopped when there was no other. If the controller is no broker, it is the
+    node whose listener the controller has.
     """
     registered = cluster.metadata.image.brokers
     controller = cluster.nodes.get(cluster.metadata.image.controller_id)
@@ -78,8 +79,10 @@ def controller_node(cluster: Cluster) -> Node:
         return controller
     nodes = cluster.nodes.values()
 
-    def rank(node: Node) -> tuple[bool, bool, int]:
-        return node.id not in registered, node.state is not NodeState.RUNNING, node.id
+    def rank(node: Node) -> tuple[bool, bool, bool, int]:
+        is_unregistered = node.id not in registered
+        is_other = not is_unregistered and node.id != cluster.last_controller_id
+        return is_unregistered, node.state is not NodeState.RUNNING, is_other, node.id
 
     return min(nodes, key=rank)
 

@@ -8,6 +8,8 @@ is copied: only the offset of the future replica advances.
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +17,7 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.replication_throttle import UNLIMITED, advance_by_one_fetch, allowed_rate
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.quotas import SimpleRate
+from kafkalite.storage.checkpoint import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
     from kafkalite.cluster.log_directories import LogDirectories
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.clock import Timer
+    from kafkalite.storage.data_directory import DataDirectory
 
+MOVES_FILE: Final = ".kafkalite_moves"
+"""The file with the moves in progress, while there are any."""
 _RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 _RETRY_MS: Final = 1_000
 """The time after which a node tries again to copy, as Kafka's thread waits for its quota."""
@@ -50,9 +56,22 @@ class FutureReplica:
 class ReplicaMoves:
     """The moves in progress of one cluster."""
 
-    __slots__ = ("_cluster", "_directories", "_moves", "_rates", "_timer")
+    __slots__ = (
+        "_cluster",
+        "_directories",
+        "_directory",
+        "_has_file",
+        "_moves",
+        "_rates",
+        "_timer",
+    )
 
-    def __init__(self, cluster: Cluster, directories: LogDirectories) -> None:
+    def __init__(
+        self, cluster: Cluster, directories: LogDirectories, directory: DataDirectory
+    ) -> None:
+        """`directory` is the data directory, which has the moves from one start to the next."""
+        self._directory = directory
+        self._has_file = False
         self._cluster = cluster
         self._directories = directories
         self._moves: dict[_Replica, FutureReplica] = {}
@@ -67,10 +86,12 @@ class ReplicaMoves:
         replica = _Replica(node_id, partition.topic_id, partition.index)
         self._moves[replica] = FutureReplica(path, partition.log.start_offset)
         self.advance()
+        self._save()
 
     def cancel(self, node_id: int, partition: Partition) -> None:
         """End the move of a replica, if there is one; the replica remains where it is."""
         self._moves.pop(_Replica(node_id, partition.topic_id, partition.index), None)
+        self._save()
 
     def future(self, node_id: int, partition: Partition) -> FutureReplica | None:
         """Return the future replica of a node's replica; None if the replica does not move."""
@@ -81,14 +102,60 @@ class ReplicaMoves:
         return (move.path for replica, move in self._moves.items() if replica.node_id == node_id)
 
     def stop(self) -> None:
-        """End all moves; the replicas remain where they are."""
+        """Stop all moves; the next start of the cluster continues them."""
+        self._save()
         self._moves.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def load(self) -> None:
+        """Continue the moves of the last start, as Kafka finds future replicas in directories."""
+        try:
+            content = self._directory.files.read(self._path)
+        except OSError:
+            return
+        self._has_file = True
+        for node_id, topic_id, index, path, end_offset, size_bytes in json.loads(content):
+            replica = _Replica(node_id, bytes.fromhex(topic_id), index)
+            partition = self._partition(replica)
+            node = self._cluster.nodes.get(node_id)
+            if partition is None or node is None or path not in self._directories.paths(node_id):
+                continue
+            move = self._moves[replica] = FutureReplica(path, partition.log.start_offset)
+            move.end_offset = min(max(end_offset, move.end_offset), partition.log.end_offset)
+            move.size_bytes = size_bytes
+        self.advance()
+        self._save()
+
+    @property
+    def _path(self) -> str:
+        return f"{self._directory.path}/{MOVES_FILE}"
+
+    def _save(self) -> None:
+        """Store the moves for the next start; without a disk, it has none of them."""
+        files = self._directory.files
+        rows = [
+            [
+                replica.node_id,
+                replica.topic_id.hex(),
+                replica.partition,
+                move.path,
+                move.end_offset,
+                move.size_bytes,
+            ]
+            for replica, move in self._moves.items()
+        ]
+        with suppress(OSError):
+            if rows:
+                replace_file(files, self._path, json.dumps(rows).encode())
+            elif self._has_file:
+                files.remove(self._path)
+            self._has_file = bool(rows)
+
     def advance(self) -> None:
         """Copy as much as the rates of the nodes allow now, and end the moves that are complete."""
+        known = len(self._moves)
         for replica, move in [*self._moves.items()]:
             partition = self._partition(replica)
             if partition is None:
@@ -102,6 +169,8 @@ class ReplicaMoves:
         if self._moves and self._timer is None:
             clock = self._cluster.clock
             self._timer = clock.call_at(clock.now_ms() + _RETRY_MS, self._continue)
+        if len(self._moves) != known:
+            self._save()
 
     def _continue(self) -> None:
         self._timer = None

@@ -96,8 +96,18 @@ class CoordinatorRuntime(Generic[M]):
         self.unreadable: dict[int, Exception] = {}
         """Partition whose log cannot be interpreted → reason; it has no coordinator."""
         self._shard_cache: dict[str, ActiveShard[M]] = {}
+        self._is_held = False
         self.watchers = Watchers()
         """Are notified of each change of a machine."""
+
+    def hold(self) -> None:
+        """Refuse the requests of clients with NOT_COORDINATOR until `release` is called."""
+        self._is_held = True
+        self._shard_cache.clear()
+
+    def release(self) -> None:
+        """Serve the requests of clients."""
+        self._is_held = False
 
     def set_unreachable_nodes(self, node_ids: frozenset[int]) -> None:
         """Unload the shards of nodes that no other node reaches, and load those of other nodes.
@@ -226,6 +236,8 @@ class CoordinatorRuntime(Generic[M]):
             timer.cancel()
 
     def _find_shard(self, key: str) -> ActiveShard[M]:
+        if self._is_held:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         shard = self._loaded_shard(self.partition_for(key))
         if len(self._shard_cache) >= _MAX_CACHED_KEYS:
             self._shard_cache.clear()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError
+from kafkalite.config.broker import is_of_tls
 from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.image import AddedNode
 from kafkalite.ports.named_tuples import NamedTuple
@@ -20,6 +21,7 @@ from kafkalite.server.listener import ListenerContext
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.node_listeners import NodeListeners, registered_listeners
 from kafkalite.server.scheduler import Scheduler
+from kafkalite.server.settings import SettingsError
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
+    from kafkalite.security.tls import TlsServer
     from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.cluster_routing import ClusterRouting
     from kafkalite.server.gateways import Gateways
@@ -160,6 +163,10 @@ class NodeServers:
         """Add the servers of a node, and its addresses to the metadata and to its settings."""
         config = self._assembly.config
         node.warn_about_client = self._warnings.warn
+        if node.added is not None:
+            tls_servers = self._own_tls(node.added.settings)
+            for listener in listeners:
+                listener.tls_server = listener.tls_server or tls_servers.get(listener.name)
         for is_for_controllers in (False, True):
             group = [each for each in listeners if each.is_for_controllers is is_for_controllers]
             if group:
@@ -182,6 +189,16 @@ class NodeServers:
                 "log.dirs": ",".join(self._cluster.log_directories.paths(node.id)),
             },
         )
+
+    def _own_tls(self, settings: Mapping[str, str]) -> Mapping[str, TlsServer | None]:
+        """Return TLS by the names of listeners, for the settings of an added node.
+
+        Raises SettingsError for a key store that cannot be read, and ConfigError.
+        """
+        tls = {key: value for key, value in settings.items() if is_of_tls(key)}
+        assembly = self._assembly
+        listeners = assembly.listeners if tls else ()
+        return {each.name: assembly.new_node_tls(each, tls) for each in listeners}
 
     async def restore(self, change: Callable[[], None], stopped: Collection[int]) -> None:
         """Make a change that replaces the state of the cluster, and serve the nodes that it has.
@@ -494,8 +511,9 @@ class NodeServers:
         """Add a running node, and return its id: by default the one after the largest id.
 
         The node has no partitions until some are assigned to it. Later starts of the cluster begin
-        with it, too. Raises NodeError for an id that is taken, ConfigError for invalid `settings`,
-        AddressError if no port is free, and KafkaError if the disk refuses the change.
+        with it, too. Raises NodeError for an id that is taken and for a key store that cannot be
+        read, ConfigError for invalid `settings`, AddressError if no port is free, and KafkaError if
+        the disk refuses the change.
         """
         cluster = self._cluster
         if self._assembly.settings.routed is not None:
@@ -503,10 +521,15 @@ class NodeServers:
                 "the nodes of this cluster have the ports of another cluster: add the node to that "
                 "one, and start this cluster again"
             )
+        settings = dict(settings or {})
+        try:
+            self._own_tls(settings)
+        except SettingsError as error:
+            raise NodeError(str(error)) from error
         async with self._changes:
             new_id = cluster.node_control.check_new(node_id)
             listeners = self._listeners.add(new_id)
-            added = AddedNode(dict(settings or {}), registered_listeners(listeners))
+            added = AddedNode(settings, registered_listeners(listeners))
             await self._add(new_id, added, listeners)
         return new_id
 

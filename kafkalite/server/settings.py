@@ -240,6 +240,11 @@ class Settings(NamedTuple):
         for text in self.node_config[node_id].get(key, "").split(","):
             if text.strip():
                 address = Address.parse(text.strip())
+                if address.listener not in names and address.listener in self._controllers:
+                    raise SettingsError(
+                        f"node {node_id}: {key} has {text.strip()}, but no node has a listener for "
+                        "clients of the controller: add --controller-listen HOST:PORT"
+                    )
                 if address.listener not in names or address.listener in addresses:
                     raise SettingsError(
                         f"node {node_id}: {key} has {text.strip()}: write each listener once, "
@@ -248,11 +253,16 @@ class Settings(NamedTuple):
                 addresses[address.listener] = address
         return addresses
 
+    @property
+    def _controllers(self) -> Sequence[str]:
+        """The names of the listeners of controllers."""
+        key = "controller.listener.names"
+        return self._items(key) or [IDENTITY[key]]
+
     def _controller_listener(self, text: str, others: Iterable[ListenerSpec]) -> ListenerSpec:
         """Return the listener for clients of the controller; raises AddressError."""
         address = Address.parse(text)
-        names = self._items("controller.listener.names") or [IDENTITY["controller.listener.names"]]
-        name = names[0].upper()
+        name = self._controllers[0].upper()
         if address.listener not in (None, name):
             raise AddressError(
                 f"{text!r}: the listener of the controller has the name {name}, the first of "

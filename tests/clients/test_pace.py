@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.client
 
 _LONGEST_MS = 600
+_LONGEST_LOADING_MS = 2_400
 
 
 @pytest.fixture
@@ -35,6 +36,8 @@ def test_librdkafka_waits_for_the_end_of_its_previous_transaction(broker: Broker
         initialized = pool.submit(producer.init_transactions, 10)
         broker.requests.wait("FindCoordinator", error="COORDINATOR_NOT_AVAILABLE", timeout=10)
         broker.clock.advance(milliseconds=_LONGEST_MS)
+        broker.requests.wait("InitProducerId", error="NOT_COORDINATOR", timeout=10)
+        broker.clock.advance(milliseconds=_LONGEST_LOADING_MS)
         initialized.result(10)
     for value in ("apples", "pears"):
         producer.begin_transaction()

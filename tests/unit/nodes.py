@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.cluster.log_directories import DirectoryIds, LogDirectories
 from kafkalite.cluster.node import Endpoint, Node, UnreadAnswers
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.testing.files import MemoryFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.storage.data_directory import DataDirectory
 
 PARTS = (
     "clock", "entropy", "config", "metadata", "partitions", "groups", "shares", "share_partitions",
@@ -44,7 +47,8 @@ class PartialCluster:
         assert not parts, parts
         path = "" if self.partitions is None else self.partitions.directory
         ids = DirectoryIds(self.id, {})
-        self.log_directories = LogDirectories(cast("Cluster", self), ids, path)
+        directory = cast("DataDirectory", SimpleNamespace(path=path, files=MemoryFiles()))
+        self.log_directories = LogDirectories(cast("Cluster", self), ids, directory)
 
     def endpoints(self, listener: str) -> Sequence[Endpoint]:
         """Return the addresses for clients."""

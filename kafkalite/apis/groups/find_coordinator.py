@@ -158,6 +158,10 @@ def _ensure_late(node: Node, names: Sequence[str]) -> None:
     for name in names:
         with suppress(KafkaError):  # The next request tries it again.
             node.cluster.metadata.ensure_internal_topic(name, node.id)
+            coordinator = node.groups if name == OFFSETS_TOPIC else node.transactions
+            if node.cluster.pace is not None:
+                coordinator.hold()
+                node.cluster.pace.release_later(name, coordinator.release)
 
 
 def _parse_share_partition_key(key: str) -> tuple[str, bytes, int]:

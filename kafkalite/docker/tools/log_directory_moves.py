@@ -103,10 +103,32 @@ async def _started(client: KafkaClient, moves: Mapping[Replica, str]) -> list[Re
     return started
 
 
+async def active_moves(client: KafkaClient, moves: Mapping[Replica, str]) -> dict[Replica, str]:
+    """Return the current directory of each replica that moves to its planned directory."""
+    current, future = await _directories(client, moves)
+    return {
+        replica: current[replica]
+        for replica, path in moves.items()
+        if future.get(replica) == path and replica in current
+    }
+
+
 async def describe_moves(
     client: KafkaClient, moves: Mapping[Replica, str]
 ) -> tuple[list[str], bool]:
     """Return the lines of the states of moves, and whether one is in progress."""
+    current, future = await _directories(client, moves)
+    lines = [
+        _state(replica, moves[replica], current.get(replica), future.get(replica))
+        for replica in sorted(moves)
+    ]
+    return lines, any(replica in future for replica in moves)
+
+
+async def _directories(
+    client: KafkaClient, moves: Mapping[Replica, str]
+) -> tuple[dict[Replica, str], dict[Replica, str]]:
+    """Return the current and the future directories of replicas, nothing without moves."""
     current: dict[Replica, str] = {}
     future: dict[Replica, str] = {}
     request = DescribeLogDirsRequest(topics=None)
@@ -117,11 +139,7 @@ async def describe_moves(
                 for row in topic.partitions:
                     places = future if row.is_future_key else current
                     places[Replica(topic.name, row.partition_index, node_id)] = result.log_dir
-    lines = [
-        _state(replica, moves[replica], current.get(replica), future.get(replica))
-        for replica in sorted(moves)
-    ]
-    return lines, any(replica in future for replica in moves)
+    return current, future
 
 
 def _state(replica: Replica, target: str, current: str | None, future: str | None) -> str:

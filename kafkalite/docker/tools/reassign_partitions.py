@@ -20,6 +20,7 @@ from kafkalite.docker.tools.config_entities import BROKERS, TOPICS, Entity
 from kafkalite.docker.tools.exceptions import exception_text, row_exception, with_cause
 from kafkalite.docker.tools.log_directory_moves import (
     MoveError,
+    active_moves,
     describe_moves,
     planned_moves,
     start_moves,
@@ -238,10 +239,14 @@ async def _execute(client: KafkaClient, parsed: Namespace) -> None:
     names = ",".join(map(str, sorted(planned)))
     write_line(f"Successfully started partition reassignment{'s' * (len(planned) > 1)} for {names}")
     if moves:
-        try:
-            await start_moves(client, moves)
-        except MoveError as error:
-            raise _failure(str(error)) from None
+        await _start_moves(client, moves)
+
+
+async def _start_moves(client: KafkaClient, moves: Mapping[Replica, str]) -> None:
+    try:
+        await start_moves(client, moves)
+    except MoveError as error:
+        raise _failure(str(error)) from None
 
 
 async def _throttle(
@@ -373,8 +378,12 @@ async def _cancel(client: KafkaClient, parsed: Namespace) -> None:
         write_line(f"Successfully cancelled partition reassignment{plural} for: {names}")
     else:
         write_line("None of the specified partition reassignments are active.")
-    # As in Kafka, this text has no line break.
-    write_line("None of the specified partition moves are active.", end="")
+    moving = await active_moves(client, _planned_moves(parsed))
+    if moving:
+        await _start_moves(client, moving)
+    else:
+        # As in Kafka, this text has no line break.
+        write_line("None of the specified partition moves are active.", end="")
     if not parsed.preserve_throttles:
         await _clear_throttles(client, planned)
 

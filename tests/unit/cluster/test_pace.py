@@ -14,6 +14,7 @@ from kafkalite.cluster.pace import (
     EPOCH_COMPLETION_MS,
     POSITIONS,
     PUBLICATION_MS,
+    READY_MS,
     TLS_ANSWER_MS,
     Pace,
     quantile_ms,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         PUBLICATION_MS,
         TLS_ANSWER_MS,
         *DISCOVERY_MS.values(),
+        *READY_MS.values(),
     ],
 )
 def test_the_quantiles_of_a_table_are_interpolated(table: Sequence[float]) -> None:
@@ -122,3 +124,19 @@ def test_answers_to_handshakes_have_the_distribution_of_their_table() -> None:
     pace = Pace(ManualClock(), SeededEntropy(1))
     delays_ms = quantiles((pace.tls_answer_s() * 1_000 for _ in range(4_000)), n=20)
     assert [delays_ms[4], delays_ms[9], delays_ms[14]] == pytest.approx(TLS_ANSWER_MS[2:5], abs=1)
+
+
+def test_coordinators_are_released_after_a_delay_unless_it_is_closed() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, SeededEntropy())
+    released: list[str] = []
+    for topic in READY_MS:
+        pace.release_later(topic, lambda topic=topic: released.append(topic))  # type: ignore[misc]
+    clock.advance(461)
+    assert released == []
+    clock.advance(1917)
+    assert sorted(released) == sorted(READY_MS)
+    pace.release_later(next(iter(READY_MS)), lambda: released.append("closed"))
+    pace.close()
+    clock.advance(3_000)
+    assert "closed" not in released

@@ -174,7 +174,16 @@ def test_an_unregistered_node_does_not_lead_in_place_of_stopped_ones(wire: TestC
     wire.cluster.metadata.unregister_broker(3)
     for node_id in (1, 2):
         wire.cluster.node_control.stop(node_id)
+    assert controller_node(wire.cluster).id == 2
+
+
+def test_the_last_controller_is_named_when_all_nodes_have_stopped(wire: TestCluster) -> None:
+    for node_id in (2, 3, 1):
+        wire.cluster.node_control.stop(node_id)
     assert controller_node(wire.cluster).id == 1
+    wire.cluster.node_control.start(3)
+    wire.cluster.node_control.stop(3)
+    assert controller_node(wire.cluster).id == 3
 
 
 def test_fixed_voters_have_no_directory(tmp_path: Path) -> None:

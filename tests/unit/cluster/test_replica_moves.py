@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.cluster.replica_moves import MOVES_FILE
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.storage.batch import BatchView
+from kafkalite.testing.files import MemoryFiles
 from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import batch_of
 
@@ -105,3 +107,62 @@ def test_moves_of_deleted_topics_end(wire: TestCluster) -> None:
     moves.begin(1, partition, "/b")
     wire.cluster.metadata.delete_topics([partition.topic_id])
     assert moves.future(1, partition) is None
+
+
+def has_file(files: MemoryFiles, path: Path) -> bool:
+    return MOVES_FILE in files.list(str(path))
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    return MemoryFiles()
+
+
+@pytest.fixture
+def slowed(tmp_path: Path, files: MemoryFiles) -> TestCluster:
+    """Return a cluster with a replica that moves slowly."""
+    wire = TestCluster(tmp_path, config={"log.dirs": "/a,/b", **_FETCH}, files=files)
+    wire.cluster.metadata.create_topics([NewTopic(name="t", partitions=1, replication_factor=1)])
+    append(wire, 6)
+    limit(wire, "2000")
+    wire.cluster.log_directories.moves.begin(1, partition_of(wire), "/b")
+    return wire
+
+
+def test_a_limited_move_continues_after_a_restart(
+    slowed: TestCluster, files: MemoryFiles, tmp_path: Path
+) -> None:
+    slowed.clock.advance(7_000)
+    slowed.restart()
+    moves, partition = slowed.cluster.log_directories.moves, partition_of(slowed)
+    future = moves.future(1, partition)
+    assert future is not None
+    assert (place(slowed), future.path) == ("/a", "/b")
+    # The meter of the rate is new.
+    assert future.end_offset == 3
+    slowed.clock.advance(40_000)
+    assert (place(slowed), moves.future(1, partition)) == ("/b", None)
+    assert not has_file(files, tmp_path)
+
+
+def test_a_cancelled_move_does_not_continue(
+    slowed: TestCluster, files: MemoryFiles, tmp_path: Path
+) -> None:
+    assert has_file(files, tmp_path)
+    slowed.cluster.log_directories.moves.cancel(1, partition_of(slowed))
+    assert not has_file(files, tmp_path)
+    slowed.restart()
+    assert slowed.cluster.log_directories.moves.future(1, partition_of(slowed)) is None
+
+
+def test_a_move_of_a_deleted_topic_does_not_continue(
+    slowed: TestCluster, files: MemoryFiles, tmp_path: Path
+) -> None:
+    path = f"{tmp_path}/{MOVES_FILE}"
+    content = files.read(path)
+    topic = slowed.cluster.metadata.image.topics["t"]
+    slowed.cluster.metadata.delete_topics([topic.topic_id])
+    slowed.end()
+    files.write(path, content)
+    wire = TestCluster(tmp_path, config={"log.dirs": "/a,/b", **_FETCH}, files=files)
+    assert list(wire.cluster.log_directories.moves.targets(1)) == []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.cluster.cluster import TopicError
+from kafkalite.cluster.node_control import NodeError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
@@ -29,6 +30,7 @@ from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.generated_certificates import GeneratedCertificates, config_of
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
+from tests.oracle.target import free_port
 from tests.unit.server.client import METADATA_VERSION, Client
 
 if TYPE_CHECKING:
@@ -285,6 +287,26 @@ async def test_a_node_has_its_own_certificate(tmp_path: Path) -> None:
     chains = [(tmp_path / name / "server.pem").read_text() for name in ("all", "other")]
     assert [first.strip() in chains[0], second.strip() in chains[1]] == [True, True]
     assert first != second
+
+
+async def test_an_added_node_has_its_own_certificate_also_after_a_restart(tmp_path: Path) -> None:
+    settings = settings_with(
+        listen=(f"SSL://127.0.0.1:{free_port(2)}",), data_directory=str(tmp_path / "data")
+    )
+    other = GeneratedCertificates(
+        settings._replace(tls=f"auto:{tmp_path}/other"), settings.listeners
+    )
+    for start in range(2):
+        broker = Broker(settings._replace(tls=f"auto:{tmp_path}/all"))
+        await broker.start()
+        if start == 0:
+            with pytest.raises(NodeError, match=r"/no/such\.pem"):
+                await broker.nodes.add(None, {"ssl.keystore.location": "/no/such.pem"})
+            assert await broker.nodes.add(None, config_of(other.files)) == 2
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        found = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+        await broker.stop(grace_s=0)
+        assert found.strip() in (tmp_path / "other" / "server.pem").read_text()
 
 
 async def test_a_node_has_its_own_settings_of_sasl() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cluster.pace import DISCOVERY_MS
+from kafkalite.cluster.pace import DISCOVERY_MS, READY_MS
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -16,6 +16,7 @@ from kafkalite.metadata.internal_topics import (
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 from tests.cluster.cluster import TestCluster
 from tests.cluster.groups import GroupCluster
@@ -180,6 +181,13 @@ def test_coordinators_are_found_late_with_the_pace_of_kafka(
     wire.clock.advance(int(DISCOVERY_MS[topic][-1]) + 2)
     found = wire.ask(request, 6).coordinators
     assert [(each.error_code, each.node_id) for each in found] == [(ErrorCode.NONE, 1)] * 2
+    # As in Kafka, the coordinator does not know at once that it is one.
+    coordinator = wire.cluster.groups if kind == 0 else wire.cluster.transactions
+    with pytest.raises(KafkaError) as refused:
+        coordinator.locate("g", 1)
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    wire.clock.advance(int(READY_MS[topic][-1]) + 1)
+    assert coordinator.locate("g", 1).leader_id == 1
     wire.end()
 
 

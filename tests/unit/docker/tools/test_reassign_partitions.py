@@ -68,6 +68,30 @@ def test_a_file_is_needed(tools: ToolRunner) -> None:
     assert result.error.startswith('Missing required argument "[reassignment-json-file]"')
 
 
+def test_a_move_between_directories_is_cancelled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Broker(topics={"orders": 1}, config={"log.dirs": "/logs/a,/logs/b"}) as broker:
+        tools = ToolRunner(broker, capsys, monkeypatch)
+        for _ in range(3):
+            broker.produce("orders", b"v" * 500_000)
+        path = tmp_path / "plan.json"
+        row = {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": ["/logs/b"]}
+        path.write_text(json.dumps({"version": 1, "partitions": [row]}))
+        options = ("--reassignment-json-file", str(path))
+        throttle = ("--replica-alter-log-dirs-throttle", "1")
+        tools.ask(TOOL, "--execute", *options, *throttle)
+        assert tools.ask(TOOL, "--verify", *options).lines[-1].endswith("is still in progress.")
+        cancelled = tools.ask(TOOL, "--cancel", *options)
+        first, second, *_ = cancelled.lines
+        assert first == "None of the specified partition reassignments are active."
+        assert second.startswith("Successfully started moving log directory to /logs/a for replica")
+        assert (
+            "is not being moved from log dir /logs/a"
+            in tools.ask(TOOL, "--verify", *options).lines[2]
+        )
+
+
 @pytest.mark.parametrize("topics", [5, [], ["orders"], [{"topic": 5}]])
 def test_a_file_without_topics_is_refused(
     tools: ToolRunner, tmp_path: Path, topics: object
