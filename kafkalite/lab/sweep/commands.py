@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from threading import Lock
+from threading import Lock, Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -62,13 +62,15 @@ class Command:
         with TemporaryFile() as output:
             began = monotonic()
             process = self._start(variables, output.fileno())
-            status: int | None = None
-            ignored_termination = False
+            ended_by_limit: list[bool] = []
+            # A wait with a time limit would poll, and notice the end up to 50 ms late.
+            limit = Timer(limit_s, lambda: ended_by_limit.append(_terminate(process)))
+            limit.start()
             try:
-                status = process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                ignored_termination = _terminate(process)
+                status = process.wait()
             finally:
+                limit.cancel()
+                limit.join()
                 seconds = monotonic() - began
                 _signal_group(process, "SIGKILL")
                 with self._lock:
@@ -77,7 +79,10 @@ class Command:
             output.seek(max(0, size - _MAX_OUTPUT_BYTES))
             text = output.read().decode(errors="replace")
         return CommandResult(
-            status=status, seconds=seconds, output=text, ignored_termination=ignored_termination
+            status=None if ended_by_limit else status,
+            seconds=seconds,
+            output=text,
+            ignored_termination=any(ended_by_limit),
         )
 
     def stop(self) -> None:

@@ -48,9 +48,10 @@ def anomalies_of(cluster: Broker) -> dict[Anomaly, None]:
     read, so records that are missing or doubled are found.
     """
     found = _of_checker(cluster.check().violations)
-    partitions = [TopicPartition(each.topic, each.index) for each in in_sync(cluster)]
-    cluster._run_on_loop(_read_all(cluster.bootstrap_servers, partitions))  # noqa: SLF001 - as above
-    found |= _of_checker(cluster.check().violations)
+    partitions = call(cluster, _partitions_with_records)
+    if partitions:
+        cluster._run_on_loop(_read_all(cluster.bootstrap_servers, partitions))  # noqa: SLF001 - as above
+        found |= _of_checker(cluster.check().violations)
     listed = cluster._perform(ListTransactions())  # noqa: SLF001 - as above
     for each in listed.transactions:
         if each.state in _OPEN:
@@ -79,10 +80,20 @@ def in_sync(cluster: Broker) -> Mapping[Partition, int]:
     return found
 
 
+def _partitions_with_records(broker: ServerBroker) -> list[TopicPartition]:
+    """Return the partitions with records, without those of internal topics."""
+    assert broker.cluster is not None
+    return [
+        TopicPartition(topic.name, each.index)
+        for topic in broker.cluster.metadata.image.topics.values()
+        if not topic.is_internal
+        for each in topic.partitions
+        if not broker.cluster.partitions.is_log_empty(topic.name, each.index)
+    ]
+
+
 async def _read_all(bootstrap_servers: str, partitions: Sequence[TopicPartition]) -> None:
     """Read the records of partitions, as a client does."""
-    if not partitions:
-        return
     addresses = [Address.parse(each) for each in bootstrap_servers.split(",")]
     topics = sorted({each.topic for each in partitions})
     with suppress(ClientError, UnreachableError):  # what cannot be read is not checked
