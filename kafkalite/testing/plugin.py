@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kafkalite.testing.broker import Broker
 
 _PREFIX = "--kafkalite-"
+_SWEEP = "--kafkalite-sweep"
+_SWEEP_PLUGIN = "kafkalite.lab.sweep.pytest_plugin"
+"""The name of a package above this one, which pytest loads if the option is given."""
 _REPEATABLE = ("topic", "config", "node-config", "user", "oidc-client")
 """Options whose values together are one argument."""
 _SESSION_ARGUMENTS = ("topics", "faults", "reset")
@@ -52,10 +55,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         if option.name in _REPEATABLE:
             arguments["action"] = "append"
         group.addoption(f"{_PREFIX}{option.name}", **arguments)
+    group.addoption(
+        _SWEEP,
+        action="store_true",
+        help="run each test with the fixture kafkalite once per case, with one failure in each run",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Describe the marker, and prepare what is known about brokers during the run."""
+    config.addinivalue_line(
+        "markers",
+        "kafkalite_sweep(only=(), skip=('stalled',), seed=1, limit=None): cases of "
+        "--kafkalite-sweep for a test; patterns as for kafkalite sweep, and at most `limit` cases",
+    )
+    if config.getoption(_SWEEP):
+        config.pluginmanager.import_plugin(_SWEEP_PLUGIN)
     config.addinivalue_line(
         "markers",
         "kafkalite(**arguments): arguments of Broker for the fixtures kafkalite and "

@@ -31,6 +31,7 @@ EXTRAS: Final = {
 """Package → the extra that its modules need beyond the dependencies."""
 
 DISTRIBUTIONS: Final = {
+    "_pytest": "pytest",
     "backports": "backports.zstd",
     "google": "protobuf",
     "kafka": "kafka-python",
@@ -43,6 +44,7 @@ DISTRIBUTIONS: Final = {
 
 OPTIONAL: Final = {
     "compression": "a package of Python 3.14; earlier ones need the backport",
+    "pytest": "plugins, which pytest itself loads",
 }
 """Libraries in no extra for users → what they are imported for if installed."""
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kafkalite.lab.sweep.requests import Partition, SeenRequest
 
 
+DEFAULT_SESSION_TIMEOUT_MS: Final = 45_000
+DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseContext:
     """What a run without a failure shows about a cluster and its clients."""
@@ -33,8 +37,8 @@ class CaseContext:
     """The number of replicas in sync."""
     modern_groups: frozenset[str] = frozenset()
     """The groups that use the protocol of KIP-848."""
-    session_timeout_ms: int = 45_000
-    transaction_timeout_ms: int = 60_000
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
 
 
 class FollowUp(Enum):

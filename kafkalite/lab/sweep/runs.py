@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.event_history import REFUSAL_KINDS
 from kafkalite.gateway.true_errors import TRUE_ERRORS
-from kafkalite.lab.sweep.failures import MOMENTARY
+from kafkalite.lab.sweep.failures import (
+    DEFAULT_SESSION_TIMEOUT_MS,
+    DEFAULT_TRANSACTION_TIMEOUT_MS,
+    MOMENTARY,
+    CaseContext,
+    FollowUp,
+)
 from kafkalite.lab.sweep.final_state import HANGING, anomalies_of, call, in_sync
 from kafkalite.lab.sweep.follow_ups import Follower
 from kafkalite.lab.sweep.requests import RequestRecorder
 from kafkalite.lab.sweep.timeline import timeline
 from kafkalite.lab.sweep.verdict import Observed
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.commands import Command, CommandResult
-    from kafkalite.lab.sweep.failures import FollowUp
     from kafkalite.lab.sweep.requests import Partition, SeenRequest
     from kafkalite.server.snapshot import Snapshot
     from kafkalite.testing.broker import Broker
@@ -42,6 +48,7 @@ class PlainRun:
     """The rules of the checker that it violates."""
     in_sync: Mapping[Partition, int]
     """The number of replicas in sync at the end."""
+    nodes: int
     check: CommandResult | None = None
 
 
@@ -72,6 +79,7 @@ class Runs:
                 requests=requests,
                 violated_rules=frozenset(each.rule for each in anomalies_of(cluster)),
                 in_sync=in_sync(cluster),
+                nodes=len(cluster.nodes),
                 check=check,
             )
 
@@ -89,31 +97,11 @@ class Runs:
         `usual` is a run without failures. `keep` is called at the end, before the cluster stops.
         """
         with self._cluster() as (cluster, recorder):
-            faults = [cluster.faults.add(**each.fault_fields()) for each in cases]
-            followers = [
-                Follower(cluster, recorder, case, fault, timeouts_ms)
-                for case, fault in zip(cases, faults, strict=True)
-            ]
+            applied = AppliedFailures(cluster, recorder, cases, timeouts_ms)
             variables = _variables(cluster)
             result = self._command.run(variables, limit_s)
-            waiting = tuple(recorder.waiting()) if result.status is None else ()
-            for each in followers:
-                each.end()
-            happened = [
-                (case, fault) for case, fault in zip(cases, faults, strict=True) if fault.firings
-            ]
-            moments = partial(timeline, cluster, recorder, len(recorder.exchanges()))
-            anomalies = (
-                *_new_anomalies(cluster, result, usual),
-                *self._check_reasons(variables, limit_s),
-            )
-            observed = Observed(
-                command=result,
-                fired=tuple(case.kind for case, _ in happened),
-                is_true=all(_is_true(cluster, case, fault) for case, fault in happened),
-                anomalies=anomalies,
-                waiting=waiting,
-                timeline=() if result.is_success and not anomalies else moments(),
+            observed = applied.observed(
+                result, usual.violated_rules, partial(self._check_reasons, variables, limit_s)
             )
             if keep is not None:
                 keep(cluster)
@@ -130,11 +118,92 @@ class Runs:
 
     @contextmanager
     def _cluster(self) -> Iterator[tuple[Broker, RequestRecorder]]:
-        recorder = RequestRecorder()
         with self._broker.fork(self._snapshot) as cluster:
-            cluster.start_checking()
-            call(cluster, lambda broker: broker.subscribe(recorder.observe))
-            yield cluster, recorder
+            yield cluster, recorded(cluster)
+
+
+class AppliedFailures:
+    """The failures of one run, in a cluster whose requests a recorder records."""
+
+    def __init__(
+        self,
+        cluster: Broker,
+        recorder: RequestRecorder,
+        cases: Sequence[Case],
+        timeouts_ms: Mapping[FollowUp, int],
+    ) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._faults = [(each, cluster.faults.add(**each.fault_fields())) for each in cases]
+        self._followers = [
+            Follower(cluster, recorder, case, fault, timeouts_ms) for case, fault in self._faults
+        ]
+
+    def observed(
+        self,
+        result: CommandResult,
+        usual_rules: frozenset[str],
+        check_reasons: Callable[[], Iterable[str]] = tuple,
+    ) -> Observed:
+        """End the failures, and return what the run showed.
+
+        `usual_rules` are violated without a failure, too. `check_reasons()` yields what else is
+        wrong.
+        """
+        cluster, recorder = self._cluster, self._recorder
+        waiting = tuple(recorder.waiting()) if result.status is None else ()
+        for each in self._followers:
+            each.end()
+        happened = [(case, fault) for case, fault in self._faults if fault.firings]
+        moments = partial(timeline, cluster, recorder, len(recorder.exchanges()))
+        anomalies = (*_new_anomalies(cluster, result, usual_rules), *check_reasons())
+        return Observed(
+            command=result,
+            fired=tuple(case.kind for case, _ in happened),
+            is_true=all(_is_true(cluster, case, fault) for case, fault in happened),
+            anomalies=anomalies,
+            waiting=waiting,
+            timeline=() if result.is_success and not anomalies else moments(),
+        )
+
+
+def recorded(cluster: Broker) -> RequestRecorder:
+    """Begin to record the requests of a cluster, and their history."""
+    recorder = RequestRecorder()
+    cluster.start_checking()
+    call(cluster, lambda broker: broker.subscribe(recorder.observe))
+    return recorder
+
+
+def context_of(runs: Sequence[PlainRun]) -> CaseContext:
+    """Return what runs without failures show about their cluster."""
+    requests = [each for run in runs for each in run.requests]
+
+    def longest_ms(key: ApiKey, default_ms: int) -> int:
+        return max(
+            (each.timeout_ms for each in requests if each.api_key == key), default=default_ms
+        )
+
+    return CaseContext(
+        nodes=runs[-1].nodes,
+        in_sync=runs[-1].in_sync,
+        modern_groups=frozenset(
+            group
+            for each in requests
+            if each.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT
+            for group in each.groups
+        ),
+        session_timeout_ms=longest_ms(ApiKey.JOIN_GROUP, DEFAULT_SESSION_TIMEOUT_MS),
+        transaction_timeout_ms=longest_ms(ApiKey.INIT_PRODUCER_ID, DEFAULT_TRANSACTION_TIMEOUT_MS),
+    )
+
+
+def timeouts_ms(context: CaseContext) -> Mapping[FollowUp, int]:
+    """Return the time by which each follow-up moves the clock."""
+    return {
+        FollowUp.SESSION: context.session_timeout_ms,
+        FollowUp.TRANSACTION: context.transaction_timeout_ms,
+    }
 
 
 def _variables(cluster: Broker) -> dict[str, str]:
@@ -144,11 +213,13 @@ def _variables(cluster: Broker) -> dict[str, str]:
     }
 
 
-def _new_anomalies(cluster: Broker, result: CommandResult, usual: PlainRun) -> Iterator[str]:
+def _new_anomalies(
+    cluster: Broker, result: CommandResult, usual_rules: frozenset[str]
+) -> Iterator[str]:
     """Yield what is wrong at the end of a run, and not without a failure."""
     for rule, text in anomalies_of(cluster):
         is_expected = rule == HANGING and not result.is_success
-        if rule not in usual.violated_rules and not is_expected:
+        if rule not in usual_rules and not is_expected:
             yield f"{rule}: {text}"
 
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kafkalite.lab.sweep.cases import cases_of
 from kafkalite.lab.sweep.commands import Command, CommandError
-from kafkalite.lab.sweep.failures import CaseContext, FollowUp
-from kafkalite.lab.sweep.runs import BOOTSTRAP_VARIABLE, Runs
+from kafkalite.lab.sweep.runs import BOOTSTRAP_VARIABLE, Runs, context_of, timeouts_ms
 from kafkalite.lab.sweep.schedules import schedule_text, shrunk
 from kafkalite.lab.sweep.verdict import Outcome, confirmed, verdict
-from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.testing.broker import Broker
 
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.failures import CaseContext
     from kafkalite.lab.sweep.runs import PlainRun
     from kafkalite.lab.sweep.schedules import Schedule
     from kafkalite.lab.sweep.timeline import Moment
@@ -159,29 +158,7 @@ class Sweep:
         return cases_of([each.requests for each in self._plain], self._context())
 
     def _context(self) -> CaseContext:
-        last = self._plain[-1]
-        requests = [each for run in self._plain for each in run.requests]
-        found = CaseContext(
-            nodes=self._options.brokers,
-            in_sync=last.in_sync,
-            modern_groups=frozenset(
-                group
-                for each in requests
-                if each.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT
-                for group in each.groups
-            ),
-        )
-        sessions = [each.timeout_ms for each in requests if each.api_key == ApiKey.JOIN_GROUP]
-        transactions = [
-            each.timeout_ms for each in requests if each.api_key == ApiKey.INIT_PRODUCER_ID
-        ]
-        return CaseContext(
-            nodes=found.nodes,
-            in_sync=found.in_sync,
-            modern_groups=found.modern_groups,
-            session_timeout_ms=max(sessions, default=found.session_timeout_ms),
-            transaction_timeout_ms=max(transactions, default=found.transaction_timeout_ms),
-        )
+        return context_of(self._plain)
 
     def run(
         self, schedule: Schedule, *, keep: Callable[[Broker], None] | None = None
@@ -224,13 +201,8 @@ class Sweep:
 
     def _observe(self, schedule: Schedule, keep: Callable[[Broker], None] | None) -> Observed:
         assert self._runs is not None
-        context = self._context()
-        timeouts_ms = {
-            FollowUp.SESSION: context.session_timeout_ms,
-            FollowUp.TRANSACTION: context.transaction_timeout_ms,
-        }
         return self._runs.with_failures(
-            schedule, self.limit_s, self._plain[-1], timeouts_ms, keep=keep
+            schedule, self.limit_s, self._plain[-1], timeouts_ms(self._context()), keep=keep
         )
 
     def run_all(

@@ -1,0 +1,215 @@
+"""The sweep of tests: with `--kafkalite-sweep`, each test with the fixture runs once per case.
+
+A test runs twice without a failure. Then it runs once for each case, in this process and with a new
+broker, and each case has a report of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from kafkalite.lab.sweep.cases import cases_of, ordered, selected
+from kafkalite.lab.sweep.commands import CommandResult
+from kafkalite.lab.sweep.final_state import anomalies_of, in_sync
+from kafkalite.lab.sweep.runs import (
+    AppliedFailures,
+    PlainRun,
+    context_of,
+    recorded,
+    timeouts_ms,
+)
+from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, verdict
+from kafkalite.ports.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.failures import FollowUp
+    from kafkalite.lab.sweep.requests import RequestRecorder
+    from kafkalite.testing.broker import Broker
+
+FIXTURE: Final = "kafkalite"
+MARKER: Final = "kafkalite_sweep"
+_PLAIN_RUNS: Final = 2
+_CONFIRMATIONS: Final = 1
+_SUCCESS, _FAILURE = 0, 1
+_ARGUMENTS: Final[Mapping[str, Any]] = {"only": (), "skip": ("stalled",), "seed": 1, "limit": None}
+"""Argument of the marker → its default."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse markers with other arguments, before a test runs."""
+    for item in items:
+        marker = item.get_closest_marker(MARKER)
+        if marker is not None and (marker.args or not marker.kwargs.keys() <= _ARGUMENTS.keys()):
+            names = ", ".join(_ARGUMENTS)
+            raise pytest.UsageError(
+                f"{item.nodeid}: pytest.mark.{MARKER} has the arguments {names}, each by its name"
+            )
+
+
+class _Applied(NamedTuple):
+    """The case of the present run, and what it needs."""
+
+    case: Case
+    usual_rules: frozenset[str]
+    timeouts_ms: Mapping[FollowUp, int]
+
+
+class _Run:
+    """One run of a test."""
+
+    def __init__(self, applied: _Applied | None) -> None:
+        self.applied = applied
+        self.recorder: RequestRecorder | None = None
+        self.failures: AppliedFailures | None = None
+        self.plain: PlainRun | None = None
+        self.observed: Observed | None = None
+
+    def begin(self, broker: Broker) -> None:
+        """Begin when the broker of the fixture runs."""
+        self.recorder = recorded(broker)
+        if self.applied is not None:
+            case, _, timeouts = self.applied
+            self.failures = AppliedFailures(broker, self.recorder, [case], timeouts)
+
+    def end(self, broker: Broker, status: int) -> None:
+        """End after the function of the test, before the broker stops."""
+        assert self.recorder is not None
+        result = CommandResult(status=status, seconds=0, output="")
+        if self.failures is not None and self.applied is not None:
+            self.observed = self.failures.observed(result, self.applied.usual_rules)
+            return
+        requests = tuple(self.recorder.requests())
+        self.plain = PlainRun(
+            command=result,
+            requests=requests,
+            violated_rules=frozenset(each.rule for each in anomalies_of(broker)),
+            in_sync=in_sync(broker),
+            nodes=len(broker.nodes),
+        )
+
+
+_RUN: Final = pytest.StashKey[_Run]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Begin a run when its broker has started."""
+    value: Any = yield
+    run = request.node.stash.get(_RUN, None) if fixturedef.argname == FIXTURE else None
+    if run is not None:
+        run.begin(value)
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """End a run when the function of the test has ended."""
+    run = item.stash.get(_RUN, None)
+    status = _FAILURE
+    try:
+        yield
+        status = _SUCCESS
+    finally:
+        broker = getattr(item, "funcargs", {}).get(FIXTURE)
+        if run is not None and broker is not None:
+            run.end(broker, status)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test with the fixture once per case; other tests run as usual."""
+    if FIXTURE not in getattr(item, "fixturenames", ()):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    _sweep(item, nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _sweep(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    plain: list[PlainRun] = []
+    for number in range(_PLAIN_RUNS):
+        run, reports = _run(item, nextitem, None)
+        is_bad = run.plain is None or not run.plain.command.is_success
+        if number == 0 or is_bad:
+            for report in reports:
+                item.ihook.pytest_runtest_logreport(report=report)
+        if is_bad or run.plain is None:
+            return
+        plain.append(run.plain)
+    context = context_of(plain)
+    for case in _cases(item, cases_of([each.requests for each in plain], context)):
+        applied = _Applied(case, plain[-1].violated_rules, timeouts_ms(context))
+        _run_case(item, nextitem, applied)
+
+
+def _cases(item: pytest.Item, every: Sequence[Case]) -> Sequence[Case]:
+    """Return the cases that the marker of a test selects, in their order."""
+    marker = item.get_closest_marker(MARKER)
+    arguments: dict[str, Any] = {**_ARGUMENTS, **({} if marker is None else marker.kwargs)}
+    found = selected(every, arguments["only"], arguments["skip"])
+    return ordered(found, arguments["seed"])[: arguments["limit"]]
+
+
+def _run(
+    item: pytest.Item, nextitem: pytest.Item | None, applied: _Applied | None
+) -> tuple[_Run, list[pytest.TestReport]]:
+    """Run a test with new fixtures; return the run and its reports, which are not logged."""
+    # As plugins that repeat tests do: pytest has no function for that.
+    item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001
+    item._report_sections.clear()  # noqa: SLF001
+    run = item.stash[_RUN] = _Run(applied)
+    try:
+        return run, runtestprotocol(item, log=False, nextitem=nextitem)
+    finally:
+        del item.stash[_RUN]
+
+
+def _run_case(item: pytest.Item, nextitem: pytest.Item | None, applied: _Applied) -> None:
+    """Run a test with a failure, and again if it fails; log one report for the case."""
+    verdicts: list[Verdict] = []
+    first: list[pytest.TestReport] = []
+    while not verdicts or (verdicts[-1].is_finding and len(verdicts) <= _CONFIRMATIONS):
+        run, reports = _run(item, nextitem, applied)
+        first = first or reports
+        if run.observed is None:  # the fixtures of the test did not survive the failure
+            verdicts.append(Verdict(outcome=Outcome.FAILED, reasons=("a fixture failed",)))
+        else:
+            verdicts.append(verdict(run.observed))
+    final = confirmed(verdicts)
+    called = next((each for each in first if each.when == "call"), first[0])
+    item.ihook.pytest_runtest_logreport(report=_report_of(item, applied.case, final, called))
+
+
+def _report_of(
+    item: pytest.Item, case: Case, final: Verdict, called: pytest.TestReport
+) -> pytest.TestReport:
+    reasons = "; ".join(final.reasons) or final.outcome.value
+    report = pytest.TestReport(
+        nodeid=f"{item.nodeid}[{case}]",
+        location=(item.location[0], item.location[1], f"{item.location[2]}[{case}]"),
+        keywords=called.keywords,
+        outcome="passed",
+        longrepr=None,
+        when="call",
+        sections=called.sections,
+        duration=called.duration,
+        start=called.start,
+        stop=called.stop,
+    )
+    if final.is_finding:
+        report.outcome = "failed"
+        report.longrepr = called.longrepr if called.failed else reasons
+    elif final.outcome is not Outcome.SURVIVED:
+        report.outcome = "skipped"
+        path, line, _ = item.location
+        report.longrepr = (path, line or 0, f"{final.outcome.value}: {reasons}")
+    return report
