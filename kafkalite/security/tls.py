@@ -61,6 +61,27 @@ _CERTIFICATE: Final = re.compile(
 )
 _OLD_VERSIONS: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 """Versions that Java knows but disables, as OpenSSL does."""
+_DSA_KEY: Final = bytes.fromhex("06072a8648ce380401")
+"""The object identifier of a DSA key in a certificate."""
+_DSA_SUITES: Final = (
+    "DHE-DSS-AES256-GCM-SHA384",
+    "DHE-DSS-AES128-GCM-SHA256",
+    "DHE-DSS-AES256-SHA256",
+    "DHE-DSS-AES128-SHA256",
+    "DHE-DSS-AES256-SHA",
+    "DHE-DSS-AES128-SHA",
+)
+_FFDHE_2048: Final = """
+-----BEGIN DH PARAMETERS-----
+MIIBCAKCAQEA//////////+t+FRYortKmq/cViAnPTzx2LnFg84tNpWp4TZBFGQz
++8yTnc4kmz75fS/jY2MMddj2gbICrsRhetPfHtXV/WVhJDP1H18GbtCFY2VVPe0a
+87VXE15/V8k1mE8McODmi3fipona8+/och3xWKE2rec1MKzKT0g6eXq8CrGCsyT7
+YdEIqUuyyOP7uWrat2DX9GgdT0Kj3jlN9K5W7edjcrsZCwenyO4KbXCeAvzhzffi
+7MA0BM0oNC9hkXL+nOmFg/+OTxIy7vKBg8P+OxtMb61zO7X8vC7CIAXFjvGDfRaD
+ssbzSibBsu/6iGtCOGEoXJf//////////wIBAg==
+-----END DH PARAMETERS-----
+"""
+"""The group ffdhe2048 of RFC 7919, which Java uses for the key exchange of these suites."""
 _PARTIAL_CHAIN: Final = 0x80000
 """X509_V_FLAG_PARTIAL_CHAIN: as in Java, each certificate in the trust store is a trust anchor."""
 
@@ -265,6 +286,8 @@ def _new_context(
         warn(f"listener {security.name}: Kafka accepts it, many clients do not: {error}")
     else:
         _accept_weak_certificates(context)
+    if _has_dsa_key(key.pem):
+        _accept_dsa(context)
     context.verify_mode = _client_verification(security)
     context.verify_flags |= ssl.VerifyFlags(_PARTIAL_CHAIN)
     if context.verify_mode is not ssl.CERT_NONE:
@@ -280,6 +303,20 @@ def _accept_weak_certificates(context: ssl.SSLContext) -> None:
     """Accept signatures with SHA-1 and RSA keys of 1024 bits, with the same cipher suites."""
     suites = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
     context.set_ciphers(":".join((*suites, "@SECLEVEL=0")))
+
+
+def _has_dsa_key(pem: str) -> bool:
+    """Return whether the first certificate of a text has a DSA key."""
+    first = _CERTIFICATE.search(pem)
+    return first is not None and _DSA_KEY in ssl.PEM_cert_to_DER_cert(first.group())
+
+
+def _accept_dsa(context: ssl.SSLContext) -> None:
+    """Serve a certificate with a DSA key by the cipher suites of Java, which are of TLS 1.2."""
+    with temporary_key_file(_FFDHE_2048.encode()) as path:
+        context.load_dh_params(path)
+    suites = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    context.set_ciphers(":".join((*_DSA_SUITES, *suites, "@SECLEVEL=0")))
 
 
 def _require_names(feature: str) -> None:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.control.command_table import CommandError, running_cluster, sentence
-from kafkalite.control.declared_state.shape import DEFAULT_ENTITY, MAX_OFFSET, config_texts
+from kafkalite.control.declared_state.shape import DEFAULT_ENTITY, MAX_END_OFFSET, config_texts
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.turns import chunks
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
@@ -203,7 +203,7 @@ class Load:
         first = run[0]
         if first.offset is not None:
             self._skip(partition, first.offset, first.path, "offset")
-        if partition.end_offset + len(run) > MAX_OFFSET:
+        if partition.end_offset + len(run) > MAX_END_OFFSET:
             text = f"{partition.name} ends at {partition.end_offset}: there is no larger offset"
             raise self._source.error(run[-1].path, text)
         batch = BatchView(build_batch([self._record(each) for each in run]))

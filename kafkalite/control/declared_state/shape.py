@@ -25,7 +25,7 @@ from kafkalite.security.sasl.scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
@@ -39,8 +39,9 @@ FORMS: Final = ("", "_json", "_hex", "_base64", "_file")
 """The ends of the names of fields with a key or a value."""
 
 MAX_OFFSET: Final = 2**63 - 1
-_MAX_RECORD_OFFSET: Final = MAX_OFFSET - 1
-"""The offset of a record: the next one must be valid, too."""
+MAX_END_OFFSET: Final = MAX_OFFSET - 2**32
+"""The largest end of a log: clients must be able to write more records."""
+_MAX_RECORD_OFFSET: Final = MAX_END_OFFSET - 1
 _MAX_PARTITIONS: Final = 10_000
 _OPERATIONS: Final = tuple(OPERATION_NAMES.values())
 _PATTERNS: Final = (PatternType.LITERAL.name, PatternType.PREFIXED.name)
@@ -173,7 +174,7 @@ class StateTopic:
         About(
             "the offset after the last record, by partition, if it is not that of the records",
             minimum=0,
-            maximum=MAX_OFFSET,
+            maximum=MAX_END_OFFSET,
         ),
     ] = field(default_factory=dict)
     records: Annotated[tuple[StateRecord, ...], About("records in their order")] = ()
@@ -327,7 +328,20 @@ def state_of(value: object) -> State:
     for name, (kind, title) in _LISTED.items():
         if name in value:
             parts[name] = _read_elements((name,), value[name], _reader_of(kind, title))
+    _check_quota_entities(parts.get("quotas", ()))
     return replace(state, **parts)
+
+
+def _check_quota_entities(quotas: Sequence[StateQuotas]) -> None:
+    """Raise MisplacedError for quotas of an entity that has some already."""
+    known: dict[tuple[str | None, ...], int] = {}
+    for index, each in enumerate(quotas):
+        entity = each.user, each.client_id, each.ip
+        first = known.setdefault(entity, index)
+        if first != index:
+            raise MisplacedError(
+                ("quotas", index), f"the entry {first} has quotas of the same entity: use one entry"
+            )
 
 
 def read_at(path: Path, parse: Callable[[], T]) -> T:

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import dsa, ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
@@ -124,6 +128,63 @@ def test_weak_certificates_are_accepted_with_a_warning(files: Files) -> None:
     assert {each["name"] for each in server.context().get_ciphers()} == {
         each["name"] for each in ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()
     }
+
+
+def signed(
+    name: str,
+    key: ec.EllipticCurvePrivateKey | dsa.DSAPrivateKey,
+    issuer: str,
+    issuer_key: ec.EllipticCurvePrivateKey | dsa.DSAPrivateKey,
+    *,
+    is_authority: bool = False,
+) -> bytes:
+    """Return a certificate as PEM."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    subject, authority_name = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)]) for each in (name, issuer)
+    )
+    builder = x509.CertificateBuilder(
+        authority_name, subject, key.public_key(), 1, start, start + timedelta(9999)
+    )
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    constraints = x509.BasicConstraints(ca=is_authority, path_length=None)
+    builder = builder.add_extension(names, critical=False).add_extension(constraints, critical=True)
+    return builder.sign(issuer_key, SHA256()).public_bytes(Encoding.PEM)
+
+
+def private(key: ec.EllipticCurvePrivateKey | dsa.DSAPrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def test_a_certificate_with_a_dsa_key_is_served(files: Files) -> None:
+    """Java serves it by TLS 1.2; TLS 1.3 has no signatures by DSA."""
+    key = dsa.generate_private_key(1024)  # noqa: S505 - made fast
+    own = signed("localhost", key, "localhost", key, is_authority=True)
+    store = files.write("dsa.pem", private(key) + own)
+    server = tls_server(files.config(ssl_keystore_location=store))
+    context = ssl.create_default_context(cadata=own.decode())
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    cipher = handshake(server.context(), context).cipher()
+    assert cipher is not None
+    assert cipher[:2] == ("DHE-DSS-AES256-GCM-SHA384", "TLSv1.2")
+
+
+def test_clients_have_certificates_of_intermediate_authorities(files: Files) -> None:
+    """As in Java, each certificate in the trust store is an anchor."""
+    root_key, own_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    root = signed("root", root_key, "root", root_key, is_authority=True)
+    intermediate = signed("intermediate", own_key, "root", root_key, is_authority=True)
+    own = private(key) + signed("alice", key, "intermediate", own_key)
+    for trusted, chain in (
+        (root, own + intermediate),
+        (intermediate, own + intermediate),
+        (intermediate, own),
+    ):
+        store = files.write("trusted.pem", trusted)
+        config = files.config(ssl_client_auth="required", ssl_truststore_location=store)
+        context = ssl.create_default_context(cafile=files.authority)
+        context.load_cert_chain(files.write("alice.pem", chain))
+        handshake(tls_server(config).context(), context)
 
 
 def test_a_certificate_of_an_unknown_authority_gets_the_alert_of_java(files: Files) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from kafkalite.control.broker_reset import reset
 from kafkalite.control.command_table import CommandError
+from kafkalite.control.declared_state.shape import MAX_END_OFFSET
 from kafkalite.control.declared_state.source import StateError, state_of_mapping, with_state
 from kafkalite.control.topic_records import read
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -186,7 +187,11 @@ TOPIC = STATE["topics"]["orders"]
                 "topics": {
                     "orders": {
                         "partitions": 3,
-                        "records": [*RECORDS, {**RECORDS[1], "offset": 2**63 - 2}, RECORDS[1]],
+                        "records": [
+                            *RECORDS,
+                            {**RECORDS[1], "offset": MAX_END_OFFSET - 1},
+                            RECORDS[1],
+                        ],
                     }
                 }
             },

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.typed_json import to_json
-from kafkalite.control.declared_state.shape import MisplacedError, StateUser, config_texts, state_of
+from kafkalite.control.declared_state.shape import (
+    MAX_END_OFFSET,
+    MisplacedError,
+    StateUser,
+    config_texts,
+    state_of,
+)
 
 STATE = {
     "brokers": 2,
@@ -84,7 +90,23 @@ def test_a_state_is_read_and_written_in_one_form() -> None:
         (
             {"topics": {"a": {"records": [{"offset": 2**63 - 1}]}}},
             ("topics", "a", "records", 0),
-            "offset must be a whole number from 0 to 9223372036854775806",
+            f"offset must be a whole number from 0 to {MAX_END_OFFSET - 1}",
+        ),
+        (
+            {"topics": {"a": {"end_offsets": {"0": 2**63 - 1}}}},
+            ("topics", "a"),
+            f"0 must be a whole number from 0 to {MAX_END_OFFSET}",
+        ),
+        (
+            {
+                "quotas": [
+                    {"user": "a", "quotas": {"producer_byte_rate": 1}},
+                    {"user": "a", "client_id": "b", "quotas": {"producer_byte_rate": 1}},
+                    {"user": "a", "quotas": {"consumer_byte_rate": 1}},
+                ]
+            },
+            ("quotas", 2),
+            "the entry 0 has quotas of the same entity: use one entry",
         ),
         ({"acls": [{}]}, ("acls", 0), "an ACL needs the field principal"),
         (
