@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.capture.model import Gap
 from kafkalite.capture.reading.captures import exchanges, read
 from kafkalite.capture.reading.messages import parse_request, parse_response
 from kafkalite.lab.checker.collecting import Collector, Observation
-from kafkalite.lab.checker.history import Client, Event, Proof
+from kafkalite.lab.checker.history import Client, Event, Loss, Proof
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafkalite.capture.formats.capture_files import Reporter
+    from kafkalite.capture.model import Event as CaptureEvent
     from kafkalite.capture.model import Exchange
     from kafkalite.lab.checker.history import History
 
@@ -24,9 +27,23 @@ def captured_history(
 ) -> History:
     """Return the history that captures have; `ports` are those of brokers, as for `show`."""
     collector = Collector()
-    for exchange in exchanges(read(paths, problems, ports=ports), problems):
+    losses: list[Loss] = []
+    events = _noting_losses(read(paths, problems, ports=ports), losses)
+    for exchange in exchanges(events, problems):
         collector.add(observation(exchange))
-    return collector.finish()
+    return replace(collector.finish(), losses=losses)
+
+
+def _noting_losses(events: Iterable[CaptureEvent], losses: list[Loss]) -> Iterator[CaptureEvent]:
+    """Yield the events, and add the missing bytes of each connection to `losses`."""
+    latest_ns: dict[int, int] = {}
+    for event in events:
+        number = event.connection.number
+        if isinstance(event, Gap):
+            losses.append(Loss(latest_ns.get(number, 0), event.at_ns))
+        else:
+            latest_ns[number] = event.at_ns
+        yield event
 
 
 def observation(exchange: Exchange) -> Observation:
@@ -48,6 +65,7 @@ def observation(exchange: Exchange) -> Observation:
                 str(connection),
                 exchange.position,
                 exchange.correlation_id,
+                exchange.sent_ns,
             ),
         ),
     )

@@ -17,6 +17,7 @@ from kafkalite.lab.checker.books import comparison
 from kafkalite.lab.checker.books import rules as book_rules
 from kafkalite.lab.checker.findings import CheckResult, Finding, Severity
 from kafkalite.lab.checker.history import Range, Undecided
+from kafkalite.lab.checker.losses import decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -80,6 +81,8 @@ def check(history: History, books: Books | None = None) -> CheckResult:
         undecided += compared.undecided
         if books.unreadable:
             undecided.append(Undecided(UNREADABLE_RECORDS, books.unreadable))
+    findings, unclear = decided(findings, history.losses)
+    undecided += unclear
     findings.sort(key=lambda each: _SEVERITIES.index(each.severity))
     return CheckResult(
         findings=tuple(findings),

@@ -54,6 +54,8 @@ class Proof:
     """Number of the request in its connection, from 0."""
     correlation_id: int | None = None
     """The id that the client gave the request; None if it is unknown."""
+    at_ns: int = 0
+    """When the request was sent; 0 if the history has no losses, for which it is needed."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.offset} " if self.file else ""
@@ -360,6 +362,17 @@ class FirstUse(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Bytes of a connection that are missing in a capture, so that requests may be missing.
+
+    They were sent between the frame before them and the one after them.
+    """
+
+    from_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Undecided:
     """What a history does not have, so that rules cannot decide something."""
 
@@ -393,6 +406,7 @@ class History:
     compacted_topics: set[str] = field(default_factory=set)
     cluster_ids: set[str] = field(default_factory=set)
     """Ids of the clusters that the requests went to; a history is that of one cluster."""
+    losses: list[Loss] = field(default_factory=list)
     undecided: list[Undecided] = field(default_factory=list)
     requests: int = 0
 

@@ -202,7 +202,11 @@ def _different_markers(transaction: Transaction, markers: dict[Partition, Marker
         transactional_id=write.transactional_id,
         client=write.event.client,
         records=sum(each.batch.records for each in transaction.writes),
-        proofs=tuple(marker.event.proof for marker in markers.values()),
+        proofs=(
+            write.event.proof,
+            transaction.writes[-1].event.proof,
+            *(marker.event.proof for marker in markers.values()),
+        ),
     )
 
 
@@ -223,7 +227,7 @@ def _other_outcome(
         transactional_id=end.transactional_id,
         client=end.event.client,
         records=sum(each.batch.records for each in transaction.writes),
-        proofs=(end.event.proof, marker.event.proof),
+        proofs=(transaction.writes[0].event.proof, end.event.proof, marker.event.proof),
     )
 
 
