@@ -8,7 +8,9 @@ that a capture has a late request when the broker gets it.
 from __future__ import annotations
 
 import gzip
+import io
 import sys
+import tarfile
 import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafkalite.lab.checker import commit_rules, delivery_rules, transaction_rules
 from kafkalite.lab.checker.findings import DELAYED_REQUEST
 from kafkalite.ports.named_tuples import NamedTuple
+from tests.captures.sessions import run_share_group
 from tests.captures.warm_up import warm_up
 from tests.clients.client_libraries import FRANZ_GO, client_named, driver_environment
 from tests.clients.ghosts import (
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from tests.clients.client_libraries import Command
 
 CORPUS: Final = Path(__file__).parent / "incidents-kafka-4.4.0"
+BOOKS: Final = CORPUS / "books.tar.gz"
 
 _TIMEOUT_S: Final = 30.0
 _SESSION_MS: Final = 6_000
@@ -287,8 +291,9 @@ INCIDENTS: Final = (
 )
 
 
-def record(incident: Incident, directory: Path) -> bytes:
-    """Let an incident happen, and return its capture."""
+@contextmanager
+def _recorded_kafka(directory: Path) -> Iterator[tuple[RealKafka, ServedProxy, ProxiedKafka]]:
+    """Run Kafka behind a recording proxy, and a proxy that holds requests in front of both."""
     with ExitStack() as running:
         holding = running.enter_context(HoldingProxy())
         kafka = RealKafka(directory / "kafka", _CONFIG)
@@ -296,23 +301,76 @@ def record(incident: Incident, directory: Path) -> bytes:
         running.callback(kafka.kill)
         warm_up(kafka.bootstrap)
         port = free_port()
+        address = f"127.0.0.1:{port}"
         # Node 1 has the port after that of the proxy.
-        proxy_address = f"127.0.0.1:{port}"
-        options = ["--listen", proxy_address, "--advertise", f"127.0.0.1:{holding.port - 1}"]
+        options = ["--listen", address, "--advertise", f"127.0.0.1:{holding.port - 1}"]
         proxy = ServedProxy(kafka, directory, options)
         proxy.open()
         try:
             holding.serve(port + 1)
             # The recording proxy listens for a node when an answer has named it.
-            AdminClient({"bootstrap.servers": proxy_address}).list_topics(timeout=_TIMEOUT_S)
-            incident.run(ProxiedKafka(holding), directory)
+            AdminClient({"bootstrap.servers": address}).list_topics(timeout=_TIMEOUT_S)
+            yield kafka, proxy, ProxiedKafka(holding)
         finally:
             proxy.close()
-    return b"".join(path.read_bytes() for path in sorted(proxy.captures.iterdir()))
+
+
+def record(incident: Incident, directory: Path) -> bytes:
+    """Let an incident happen, and return its capture."""
+    with _recorded_kafka(directory) as (_, proxy, broker):
+        incident.run(broker, directory)
+    return _capture_of(proxy)
+
+
+def _capture_of(proxy: ServedProxy) -> bytes:
+    (path,) = proxy.captures.iterdir()
+    return path.read_bytes()
+
+
+def record_books(directory: Path) -> bytes:
+    """Return an archive with a capture, and with the data directory that the broker has then.
+
+    There are transactions with committed offsets, a group, and a share group.
+    """
+    with _recorded_kafka(directory) as (kafka, proxy, broker):
+        _aborted_read(broker, directory)
+        reader = _reader(broker, "committer", "mail")
+        reader.assign([TopicPartition("orders", 0, 0)])
+        _consume(reader, 1)
+        reader.commit(asynchronous=False)
+        reader.close()
+        run_share_group(broker.bootstrap_servers, directory)
+        kafka.stop()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in {
+            "capture.pcapng": _capture_of(proxy), **_books_in(kafka.data),
+        }.items():  # fmt: skip
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _books_in(data: Path) -> dict[str, bytes]:
+    """Return the files of a data directory that a check reads, without empty ones."""
+    names = {"meta.properties", "partition.metadata", "log-start-offset-checkpoint"}
+    return {
+        f"data/{path.relative_to(data)}": content
+        for path in sorted(data.rglob("*"))
+        if path.is_file()
+        and (path.name in names or path.suffix == ".log")
+        and (path.name == "meta.properties" or _has_records(path.parent))
+        and (content := path.read_bytes())
+    }
+
+
+def _has_records(directory: Path) -> bool:
+    return any(path.stat().st_size for path in directory.glob("*.log"))
 
 
 def main(names: Sequence[str]) -> None:
-    """Record the incidents with these names, or all of them."""
+    """Record the incidents with these names, or all of them and the books."""
     CORPUS.mkdir(exist_ok=True)
     for incident in INCIDENTS:
         if names and incident.name not in names:
@@ -323,6 +381,9 @@ def main(names: Sequence[str]) -> None:
         incident.path.write_bytes(packed)
         sys.stdout.write(f"{incident.name}: {len(data)} bytes, {len(packed)} gzipped\n")
         sys.stdout.flush()
+    if not names or BOOKS.name.partition(".")[0] in names:
+        with tempfile.TemporaryDirectory() as directory:
+            BOOKS.write_bytes(record_books(Path(directory)))
 
 
 if __name__ == "__main__":

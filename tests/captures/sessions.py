@@ -124,13 +124,17 @@ def _transact(scene: Scene, client: str, command: Command, protocol: str) -> Non
 
 
 def _share(scene: Scene) -> None:
+    run_share_group(scene.bootstrap, scene.directory)
+
+
+def run_share_group(bootstrap: str, directory: Path) -> None:
     """Run two share consumers of one topic, which accept, release and reject."""
-    steps = Steps(scene.directory / "share.log")
-    steps.ask("prepare", scene.bootstrap, "shared", "sharers")
-    steps.ask("produce", scene.bootstrap, "shared", RECORDS)
+    steps = Steps(directory / "share.log")
+    steps.ask("prepare", bootstrap, "shared", "sharers")
+    steps.ask("produce", bootstrap, "shared", RECORDS)
     names = ("a", "b")
     for name in names:
-        steps.ask("open", name, scene.bootstrap, "sharers", "shared", "explicit", 10)
+        steps.ask("open", name, bootstrap, "sharers", "shared", "explicit", 10)
     settled: set[int] = set()
     released: set[int] = set()
 
