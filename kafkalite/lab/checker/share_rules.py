@@ -291,8 +291,8 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
                 )
             ):
                 continue
-            later = next(row for row in rows if row.first_offset > whole.last or row is rows[-1])
             for part in without(whole, covered):
+                later = next(row for row in rows if row.first_offset > part.last)
                 yield _finding(
                     NEVER_DELIVERED,
                     Severity.VIOLATION,

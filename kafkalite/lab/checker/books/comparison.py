@@ -115,6 +115,7 @@ class Comparison:
                 yield _missing_commit(key, last, rows)
 
     def _ends(self) -> Iterator[Finding]:
+        markers: dict[Partition, dict[int, list[LoggedBatch]]] = {}
         for transaction in transactions_of(self._history):
             end = transaction.end
             if end is None:
@@ -124,13 +125,10 @@ class Comparison:
                 log = self._log(partition)
                 if log is None or log.end_offset <= write.last_offset:
                     continue  # the writes are missing, which is a finding of its own
-                has_marker = any(
-                    each.is_commit is not None
-                    and each.batch.producer_id == end.producer_id
-                    and each.base_offset > write.last_offset
-                    for each in log.batches
-                )
-                if not has_marker:
+                if partition not in markers:
+                    markers[partition] = log.markers()
+                own = markers[partition].get(end.producer_id)
+                if not own or own[-1].base_offset <= write.last_offset:
                     outcome = "commit" if end.is_commit else "abort"
                     yield _finding(
                         MARKER,
@@ -148,6 +146,7 @@ class Comparison:
             (key.group_id, names.get(key.topic_id), key.partition): share
             for key, share in self._books.shares.items()
         }
+        settled: dict[tuple[str, Partition], set[int]] = {}
         for row in self._history.acknowledgements:
             if row.outcome is not Outcome.ACCEPTED or row.type != AcknowledgeType.ACCEPT:
                 continue
@@ -157,21 +156,18 @@ class Comparison:
             if share is None:
                 self._undecided[UNKNOWN_GROUPS] += 1
                 continue
-            open_records = [
-                offset
-                for each in share.batches
-                if each.delivery_state != DeliveryState.ACKNOWLEDGED
-                for offset in range(each.first_offset, each.last_offset + 1)
-            ]
-            known = {
-                offset
-                for each in share.batches
-                for offset in range(each.first_offset, each.last_offset + 1)
-            }
+            key = row.group, row.partition
+            if key not in settled:
+                settled[key] = {
+                    offset
+                    for each in share.batches
+                    if each.delivery_state == DeliveryState.ACKNOWLEDGED
+                    for offset in range(each.first_offset, each.last_offset + 1)
+                }
             missing = [
                 offset
                 for offset in range(max(row.first_offset, share.start_offset), row.last_offset + 1)
-                if offset in open_records or offset not in known
+                if offset not in settled[key]
             ]
             if missing:
                 yield _missing_acknowledgement(row, missing, share.proof)

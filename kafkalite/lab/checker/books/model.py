@@ -41,6 +41,14 @@ class PartitionLog:
     is_damaged_within: bool = False
     """Whether valid batches follow the damaged one."""
 
+    def markers(self) -> dict[int, list[LoggedBatch]]:
+        """Return the markers of each producer, in the order of their offsets."""
+        found: dict[int, list[LoggedBatch]] = {}
+        for each in self.batches:
+            if each.is_commit is not None:
+                found.setdefault(each.batch.producer_id, []).append(each)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommit:

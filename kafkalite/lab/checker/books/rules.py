@@ -112,11 +112,6 @@ def repeated_sequences(books: Books) -> Iterator[Finding]:
                 )
 
 
-def latest_markers(log: PartitionLog) -> dict[int, LoggedBatch]:
-    """Return the last marker of each producer."""
-    return {each.batch.producer_id: each for each in log.batches if each.is_commit is not None}
-
-
 def open_batches(log: PartitionLog) -> dict[int, LoggedBatch]:
     """Return the first batch of each producer's transaction that has no marker."""
     found: dict[int, LoggedBatch] = {}
@@ -170,16 +165,18 @@ def torn_transactions(books: Books) -> Iterator[Finding]:
 
     The coordinator's last decision names the partitions, and each needs the decision's marker.
     """
+    markers = {key: log.markers() for key, log in books.logs.items()}
     for name, states in books.transactions.items():
         decision = _last_decision(states)
         if decision is None:
             continue
         is_commit = decision.state.state in _COMMITTED
         for topic, number in sorted(decision.state.partitions):
-            log = books.logs.get(LogKey(topic, number))
+            key = LogKey(topic, number)
+            log = books.logs.get(key)
             if log is None or not log.batches:
                 continue
-            marker = latest_markers(log).get(decision.state.producer_id)
+            marker = next(reversed(markers[key].get(decision.state.producer_id, [])), None)
             if marker is not None and marker.is_commit == is_commit:
                 continue
             if marker is None and log.start_offset > 0:

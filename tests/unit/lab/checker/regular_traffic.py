@@ -75,7 +75,7 @@ def _transact(cluster: SimulatedCluster, random: Random, steps: int) -> Iterator
             yield True
         is_commit = random.random() < 0.6
         if random.random() < 0.5:
-            offset += is_commit
+            offset = min(offset + is_commit, cluster.ends[0])
             cluster.commit(reader, "payments", 0, offset, producer=producer)
         cluster.end(producer, is_commit=is_commit)
         for partition in partitions:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.checker.findings import CheckResult
     from tests.unit.lab.checker.books.planted_books import Planted
 
-HISTORIES = 2_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 40
+HISTORIES = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 40
 
 
 def found_in(cluster: SimulatedCluster, books: Books) -> list[Expected]:
