@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
-from kafkalite.protocol.catalogue import ROWS
 from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
-from kafkalite.protocol.rows import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,6 +129,8 @@ class Api(NamedTuple):
         A long list in such a field, in a request that is served in a worker, is a `PausingList`:
         other requests are served while it is iterated.
         """
+        from kafkalite.protocol.catalogue import ROWS  # noqa: PLC0415 - only for long requests
+
         rows = ROWS[self.key].rows
         return self.other_pausing_lists.union(() if rows is None else rows.requested.split("."))
 
@@ -143,4 +143,6 @@ class Api(NamedTuple):
         """Return the response with an error in the API's own fields."""
         if self.refusal is not None:
             return self.refusal(request, code, message)
+        from kafkalite.protocol.rows import refusal  # noqa: PLC0415 - few requests are refused
+
         return refusal(self.key, request, code, message)

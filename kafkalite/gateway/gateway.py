@@ -305,7 +305,10 @@ class Gateway:
         if is_long:
             route = route.for_long_messages()
             turns.wait_for_memory(end - start)
-        request = route.for_long_messages().read(context, buffer, start, end, client_id_length)
+        # Of a shorter request, no list has enough elements for a pause.
+        may_pause = end - start > turns.ELEMENTS_PER_PAUSE
+        reader = route.for_long_messages() if may_pause else route
+        request = reader.read(context, buffer, start, end, client_id_length)
         call = Call(
             context,
             api_version=route.version,

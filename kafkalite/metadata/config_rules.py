@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalite.config.client_metrics import (
-    ClientMetricsRequestError,
-    check_client_metrics_values,
-)
 from kafkalite.config.definitions import ConfigError, ConfigType
-from kafkalite.config.dynamic import check_dynamic_values
 from kafkalite.config.group import check_group_values
 from kafkalite.config.keys import broker_keys, topic_keys
 from kafkalite.config.topic import check_topic_values
@@ -76,6 +71,11 @@ def _check_group(
 def _check_client_metrics(
     name: str, values: Mapping[str, str], config: BrokerConfig, _: Mapping[str, str]
 ) -> None:
+    from kafkalite.config.client_metrics import (  # noqa: PLC0415 - rarely used
+        ClientMetricsRequestError,
+        check_client_metrics_values,
+    )
+
     del config  # not used; all rules have the same parameters
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
@@ -88,6 +88,8 @@ def _check_client_metrics(
 def _check_broker(
     name: str, values: Mapping[str, str], config: BrokerConfig, _: Mapping[str, str]
 ) -> None:
+    from kafkalite.config.dynamic import check_dynamic_values  # noqa: PLC0415 - rarely used
+
     try:
         own = config.of_node(int(name)) if name.isdecimal() else config
         check_dynamic_values(values, own, is_per_broker=bool(name))

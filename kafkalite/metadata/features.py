@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.releases import FEATURE_SETTINGS, Feature, features_with
-from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol.error_codes import ErrorCode
@@ -306,6 +305,8 @@ def _in_order_of_kafka(names: Iterable[str]) -> list[str]:
 
     Names whose hashes take long to compute remain in their order. No feature has such a name.
     """
+    from kafkalite.coordinator.java_order import in_java_order, string_hash  # noqa: PLC0415 - only for errors
+
     names = list(names)
     if sum(map(len, names)) > _MAX_HASHED_CHARACTERS:
         return names

@@ -18,7 +18,6 @@ from kafkalite.storage.batch import (
     assemble,
     build_key_value_batch,
 )
-from kafkalite.storage.compaction import AbortedRanges
 from kafkalite.storage.disk_health import DamagedFileError, FileUse
 from kafkalite.storage.latest_by_key import MAX_KEYS
 from kafkalite.storage.record_format import MalformedRecordsError, encode_key_values
@@ -200,6 +199,8 @@ def _committed_records(log: Log, stable_offset: int) -> Iterator[LatestByKey]:
     If two records have the same key, the later one counts, even if its transaction was committed
     first. So committed records and non-transactional ones are treated the same.
     """
+    from kafkalite.storage.compaction import AbortedRanges  # noqa: PLC0415 - not needed by a start
+
     aborted = AbortedRanges(log.aborted_transactions(log.start_offset, stable_offset))
     latest: LatestByKey = {}
     for run in log.read_latest_by_key(log.start_offset, stable_offset):

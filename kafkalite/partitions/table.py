@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.metadata.image import NO_LEADER, ResourceType
-from kafkalite.partitions.fetch_sessions import FetchSessions
 from kafkalite.partitions.partition import Partition
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         PartitionImage,
         TopicImage,
     )
+    from kafkalite.partitions.fetch_sessions import FetchSessions
     from kafkalite.ports.background import Steps
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
@@ -282,6 +282,8 @@ class PartitionTable:
         """Return the fetch sessions of a node."""
         sessions = self._sessions.get(node_id)
         if sessions is None:
+            from kafkalite.partitions.fetch_sessions import FetchSessions  # noqa: PLC0415 - not needed by a start
+
             sessions = self._sessions[node_id] = FetchSessions(
                 max_sessions=self._max_fetch_sessions(node_id),
                 clock=self._clock,

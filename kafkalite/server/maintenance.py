@@ -12,10 +12,8 @@ from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.ports.background import BackgroundTask
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.rounds import Rounds
-from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.disk_health import FileUse
 from kafkalite.storage.flushing import sync
-from kafkalite.storage.retention import enforce_retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -198,6 +196,8 @@ class Maintenance:
 
     def _enforce_retention(self) -> Steps:
         """Remove segments that exceed retention.ms or retention.bytes."""
+        from kafkalite.storage.retention import enforce_retention  # noqa: PLC0415 - as below
+
         now_ms = self._clock.now_ms()
         for partition in self._partitions(_RETENTION):
             try:
@@ -221,6 +221,8 @@ class Maintenance:
 
     def _compact(self) -> Steps:
         """Compact the logs that are due, the dirtiest first, while that makes progress."""
+        from kafkalite.storage.compaction import plan_log_compaction  # noqa: PLC0415 - rarely used
+
         makes_progress = True
         while makes_progress:
             due: list[tuple[Partition, CompactionPlan]] = []

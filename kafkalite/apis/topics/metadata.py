@@ -25,7 +25,6 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest, Met
 from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.rows import refusal
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.protocol.versions import Versions
 from kafkalite.security.acls import CLUSTER_NAME
@@ -350,6 +349,8 @@ def refuse_metadata(
 
     Topics that are requested by their ids have an empty name, not a null.
     """
+    from kafkalite.protocol.rows import refusal  # noqa: PLC0415 - few requests are refused
+
     response: MetadataResponse = refusal(MetadataRequest.API_KEY, request, code, message)
     for topic in in_steps(response.topics):
         topic.name = topic.name or ""
