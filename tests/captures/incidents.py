@@ -105,6 +105,26 @@ def _ghost_end(client: str) -> Callable[[ProxiedKafka, Path], None]:
     return run
 
 
+def _ghost_addition(client: str) -> Callable[[ProxiedKafka, Path], None]:
+    # A late AddPartitionsToTxn begins a transaction that its producer does not know (KIP-890).
+    def run(broker: ProxiedKafka, directory: Path) -> None:
+        _create(broker, "orders", 1)
+        with _producers(client, broker, directory) as producers:
+            producers.init("payments", "payments")
+            producers.begin("payments")
+            ghost = broker.hold("AddPartitionsToTxn", disconnects=True)
+            producers.send("payments", "orders", "first")
+            producers.commit("payments")
+            ghost.wait()
+            reader = _reader(broker, "reader", "shop")
+            reader.subscribe(["orders"])
+            _consume(reader, 1)  # the transaction is complete
+            reader.close()
+            ghost.release()
+
+    return run
+
+
 def _ghost_commit(command: Command) -> Callable[[ProxiedKafka, Path], None]:
     # A late OffsetCommit moves a group back from offset 3 to 2; the topic is that of the first try.
     def run(broker: ProxiedKafka, directory: Path) -> None:
@@ -257,12 +277,17 @@ def _consume(reader: Consumer, records: int) -> None:
 
 
 _ENDS: Final = (Truth(transaction_rules.DELAYED_END, DELAYED_REQUEST, 0),)
+_ADDED: Final = (Truth(transaction_rules.DELAYED_ADDITION, DELAYED_REQUEST, 0),)
 _BACK: Final = (Truth(commit_rules.REGRESSION, DELAYED_REQUEST, 1, "orders-0"),)
 
 INCIDENTS: Final = (
     *(
         Incident(f"ghost-end-{client}", _ghost_end(client), _ENDS)
         for client in ("librdkafka", "aiokafka", "kafka-python")
+    ),
+    *(
+        Incident(f"ghost-addition-{client}", _ghost_addition(client), _ADDED)
+        for client in ("librdkafka", "aiokafka")
     ),
     Incident("ghost-commit-java", _ghost_commit(client_named("java").command), _BACK),
     Incident("ghost-commit-franz-go", _ghost_commit(FRANZ_GO.command), _BACK),

@@ -18,6 +18,9 @@ from tests.captures.test_damaged_recordings import tcp_packets
 if TYPE_CHECKING:
     from pathlib import Path
 
+IN_EVERY_RUN = "lost"
+"""The damage that every run tests."""
+
 
 def matches(finding: Finding, truth: Truth) -> bool:
     topic = None if finding.partition is None else finding.partition.topic
@@ -40,7 +43,14 @@ def test_a_recorded_incident_is_found_and_nothing_else(incident: Incident) -> No
         assert each.proofs
 
 
-@pytest.mark.parametrize("name", [each for each in damage.DAMAGES if each not in damage.HARMLESS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=() if each == IN_EVERY_RUN else [pytest.mark.endurance])
+        for each in damage.DAMAGES
+        if each not in damage.HARMLESS
+    ],
+)
 @pytest.mark.parametrize("incident", INCIDENTS, ids=[each.name for each in INCIDENTS])
 def test_a_damaged_capture_has_no_invented_finding(
     incident: Incident, name: str, tmp_path: Path
