@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.capture.reading.messages import error_name
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
+from kafkalite.protocol.catalogue import row
 from kafkalite.protocol.codec import api_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.gateway.exchanges import Exchange
     from kafkalite.lab.sweep.requests import RequestRecorder
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _MAX_MOMENTS: Final = 400
 """The number of moments of a time line, the latest ones."""
+REQUEST: Final = "request"
+_AFTER: Final = " after "
+_MS_PER_S: Final = 1000
 _NAMED: Final = (Entity.GROUP, Entity.TRANSACTIONAL_ID, Entity.TOPIC)
 
 
@@ -36,10 +40,37 @@ def timeline(
 ) -> tuple[Moment, ...]:
     """Return what happened in a cluster, with `count` requests, at most the latest 400 moments."""
     exchanges = recorder.exchanges()[:count]
-    moments = [_moment(each) for each in exchanges]
+    moments = [*_without_repeated_polls(exchanges)]
     moments += [Moment(each.at_ms, each.kind, each.text) for each in cluster.explain(limit=1000)]
     moments.sort(key=lambda each: each.at_ms)
     return since_first(moments[-_MAX_MOMENTS:], exchanges[0].received_ms if exchanges else 0)
+
+
+def _without_repeated_polls(exchanges: Iterable[Exchange]) -> Iterator[Moment]:
+    """Yield a moment for each request, and for equal polls without another request one together.
+
+    A client that waits sends nothing but polls.
+    """
+    polls: dict[str, list[Moment]] = {}
+    for exchange in exchanges:
+        moment = _moment(exchange)
+        if row(exchange.api_key).is_polled and moment.kind == REQUEST:
+            polls.setdefault(moment.text.partition(_AFTER)[0], []).append(moment)
+        else:
+            yield from _joined(polls)
+            polls = {}
+            yield moment
+    yield from _joined(polls)
+
+
+def _joined(polls: Mapping[str, Sequence[Moment]]) -> Iterator[Moment]:
+    for text, equal in polls.items():
+        first, last = equal[0], equal[-1]
+        if len(equal) == 1:
+            yield first
+        else:
+            seconds = (last.at_ms - first.at_ms) / _MS_PER_S
+            yield first._replace(text=f"{text} ({len(equal)} times in {seconds:.1f} s)")
 
 
 def since_first(moments: Iterable[Moment], first_ms: int) -> tuple[Moment, ...]:
@@ -54,11 +85,11 @@ def _moment(exchange: Exchange) -> Moment:
     if exchange.answered_ms is None:
         outcome = "no answer"
     elif exchange.answered_ms > exchange.received_ms:
-        outcome += f" after {exchange.answered_ms - exchange.received_ms} ms"
+        outcome += f"{_AFTER}{exchange.answered_ms - exchange.received_ms} ms"
     words = [
         exchange.client_id or "a client without id",
         f"{api_name(exchange.api_key)} v{exchange.version} to node {exchange.node.id}",
         *names,
     ]
-    kind = "request" if exchange.fault is None else "failure"
+    kind = REQUEST if exchange.fault is None else "failure"
     return Moment(exchange.received_ms, kind, f"{' '.join(words)}: {outcome}")
