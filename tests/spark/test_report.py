@@ -40,5 +40,5 @@ def test_report_shows_rows_of_the_tables(tmp_path: Path, monkeypatch: pytest.Mon
     assert "4 ghosts blocked partitions" in page
     assert "x/vanished" in page
     assert f"{len(stage.exchanges):,} requests" in page
-    assert "Stale metadata" not in page
+    assert "Metadata and positions" not in page
     assert set(TABLES) >= {"ghosts", "latency"}

@@ -193,6 +193,9 @@ class Output:
         """Delete files, folders of tables that become empty, and the report."""
         if self.report is not None:
             (self.out / self.report).delete()
+            name, _, kind = self.report.rpartition(".")
+            if kind == "html":  # it has the same as JSON
+                (self.out / f"{name}.json").delete()
         self.out.delete_below(names)
         if not self.out.is_object:
             for name in sorted({name.rpartition("/")[0] for name in names}):

@@ -365,10 +365,11 @@ class AuditEngine:
 
 def write_report_of_audits(engine: AuditEngine, manifest_: Manifest, out: Location) -> None:
     """Write the report with the engine of the audits."""
+    inputs = [file.url for split in manifest_.splits for file in split.inputs]
     engine.compute(
         "the report",
         manifest_.rows,
-        lambda session: write_report(session, out, manifest_.files),
+        lambda session: write_report(session, out, manifest_.files, inputs),
     )
 
 

@@ -1,8 +1,10 @@
-"""The HTML report of the audits: one self-contained page with a summary, plots and tables."""
+"""The report of the audits: a self-contained page with a summary, plots and tables, and JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+from kafkalite import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -12,12 +14,17 @@ if TYPE_CHECKING:
     from kafkalite.lab.spark.locations import Location
 
 FILE: Final = "report.html"
+JSON_FILE: Final = "report.json"
+_NAMED_INPUTS: Final = 3
 
 
-def write_report(spark: SparkSession, out: Location, files: Collection[str]) -> None:
+def write_report(
+    spark: SparkSession, out: Location, files: Collection[str], inputs: Collection[str] = ()
+) -> None:
     """Read the audits' tables from `out`, and write the report to `report.html` there.
 
-    `files` are the paths of all committed files.
+    `report.json` has the same. `files` are the paths of all committed files, and `inputs` the
+    captures.
     """
     # Imported here because the report needs jinja2, which a run without a report does not.
     from kafkalite.lab.spark.report import page, reading, sections  # noqa: PLC0415
@@ -25,8 +32,18 @@ def write_report(spark: SparkSession, out: Location, files: Collection[str]) -> 
     written = reading.tables(spark, out, files)
     rows = reading.query_tables(written)
     problems = reading.problems(spark, out, files)
-    html = page.render(sections.sections(rows), _summary(written), problems)
-    (out / FILE).write_text(html)
+    found, summary = sections.sections(rows), _summary(written) | _origin(inputs)
+    (out / JSON_FILE).write_text(page.to_json(found, summary, problems))
+    (out / FILE).write_text(page.render(found, summary, problems))
+
+
+def _origin(inputs: Collection[str]) -> dict[str, str]:
+    """Return the facts about the captures, and the version that audited them."""
+    names = sorted({url.rpartition("/")[2] for url in inputs})
+    shown = ", ".join(names[:_NAMED_INPUTS])
+    more = f" and {len(names) - _NAMED_INPUTS:,} more files" if len(names) > _NAMED_INPUTS else ""
+    files = {"files": f"{shown}{more}"} if names else {}
+    return files | {"version": f"kafkalite {__version__}"}
 
 
 def _summary(written: dict[str, DataFrame]) -> dict[str, str]:
@@ -43,5 +60,5 @@ def _summary(written: dict[str, DataFrame]) -> dict[str, str]:
         "requests": f"{totals['n']:,}",
         "APIs": f"{totals['apis']}",
         "of frames": f"{totals['b'] / 1e6:,.1f} MB",
-        "UTC": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}",
+        "UTC": f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S}",
     }

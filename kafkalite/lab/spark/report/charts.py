@@ -1,36 +1,28 @@
-"""Charts of the report as specifications for Plotly, which draws them in the reader's browser.
+"""Charts of the report as HTML that fits any width, without scripts.
 
-A chart is a JSON object with the keys `data` and `layout` of Plotly's figures. Colours are names
-of the page's CSS variables, such as `var(--warn)`. The page replaces them by the variables'
-values, so that charts follow its light and dark themes.
+A bar or a span is an element whose width is a percentage, and a line is part of an SVG that the
+browser stretches. Colours are classes of the page, so that charts follow its light and dark themes.
+Details are in tooltips.
 """
 
 from __future__ import annotations
 
-import html
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import zip_longest
-from math import log10
-from typing import TYPE_CHECKING, Any, Final
+from math import floor, log10
+from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup
 
 from kafkalite.lab.spark.report.formatting import escape_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkalite.lab.spark.report.model import Chart
-
-_ROW_HEIGHT: Final = 28
-_AXIS_HEIGHT: Final = 60
-_LINES_HEIGHT: Final = 320
-_MAX_LABEL_LENGTH: Final = 32
 _TONES: Final = ("a", "b", "c", "d", "e", "f")
-_TICK_DISTANCE: Final = 1
-"""Distance of the ticks of a logarithmic axis, in powers of ten."""
-_HOVER: Final = "%{hovertext}<extra></extra>"
-"""Shows only the text of the bar or point, without the name of its trace."""
+_MIN_SPAN_PERCENT: Final = 0.4
+_PLOT_WIDTH, _PLOT_HEIGHT = 1000, 240
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,175 +70,140 @@ class Series:
     points: tuple[tuple[float, float], ...]
 
 
-def bars(rows: Sequence[Bar], *, is_log: bool = False) -> Chart | None:
-    """Return a chart of horizontal stacked bars; `is_log` makes the scale logarithmic."""
+def bars(rows: Sequence[Bar], *, is_log: bool = False) -> Markup | None:
+    """Return a chart of horizontal stacked bars; `is_log` makes the scale logarithmic.
+
+    A logarithmic scale begins at a power of ten below the smallest bar.
+    """
     if not rows:
         return None
     totals = [sum(part.value for part in row.parts) for row in rows]
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": [number for number, part in enumerate(layer) if part],
-            "x": [part.value for part in layer if part],
-            "marker": {"color": [_colour(part.tone) for part in layer if part]},
-            "hovertext": [_text(part.title) for part in layer if part],
-            "hovertemplate": _HOVER,
-        }
-        # A layer has the first part of each bar, the next layer the second part, and so on.
-        for layer in zip_longest(*(row.parts for row in rows))
-    ]
-    labels_at_ends = [
-        {
-            "x": log10(total) if is_log and total > 0 else total,
-            "y": number,
-            "text": _text(row.text),
-            "xanchor": "left",
-            "showarrow": False,
-            "font": {"color": "var(--soft)"},
-        }
-        for number, (row, total) in enumerate(zip(rows, totals, strict=True))
-    ]
-    layout = _rows_layout([row.label for row in rows])
-    layout |= {"barmode": "stack", "annotations": labels_at_ends}
-    layout["xaxis"] |= {"type": "log" if is_log else "linear", "fixedrange": True}
-    if is_log:
-        layout["xaxis"] |= {"dtick": _TICK_DISTANCE}
-    return {"data": traces, "layout": layout}
+    lengths = _log_lengths(totals) if is_log else _lengths(totals)
+    lines_ = Markup("").join(
+        _row(
+            row.label,
+            Markup("").join(
+                _box(part.tone, part.title, width=length * part.value / total)
+                for part in row.parts
+                if part.value > 0
+            ),
+            row.text,
+        )
+        for row, total, length in zip(rows, totals, lengths, strict=True)
+    )
+    return Markup('<div class="chart bars">{}</div>').format(lines_)
 
 
-def timelines(rows: Sequence[Timeline]) -> Chart | None:
+def _lengths(totals: Sequence[float]) -> list[float]:
+    """Return the lengths of bars in percent."""
+    longest = max(totals) or 1
+    return [100 * total / longest for total in totals]
+
+
+def _log_lengths(totals: Sequence[float]) -> list[float]:
+    positive = [total for total in totals if total > 0]
+    if not positive:
+        return [0.0 for _ in totals]
+    low = floor(log10(min(positive)) - 0.01)
+    high = log10(max(positive))
+    return [100 * (log10(total) - low) / (high - low) if total > 0 else 0.0 for total in totals]
+
+
+def timelines(rows: Sequence[Timeline]) -> Markup | None:
     """Return a chart of timelines below each other, with a common time axis."""
-    by_kind: defaultdict[tuple[bool, str], list[tuple[int, Span]]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        for span in row.spans:
-            by_kind[span.end_s > span.start_s, span.tone].append((number, span))
-    if not by_kind:
+    spans = [span for row in rows for span in row.spans]
+    if not spans:
         return None
-    # Points are drawn after intervals, so that no interval hides them.
-    traces = [
-        (_intervals if is_interval else _points)(tone, by_kind[is_interval, tone])
-        for is_interval, tone in sorted(by_kind, key=lambda kind: not kind[0])
-    ]
-    layout = _rows_layout([row.label for row in rows])
-    layout |= {"barmode": "overlay"}
-    layout["xaxis"] |= {"type": "date"}
-    return {"data": traces, "layout": layout}
+    start = min(span.start_s for span in spans)
+    duration = max(span.end_s for span in spans) - start
+    lines_ = Markup("").join(
+        _row(row.label, Markup("").join(_placed(span, start, duration) for span in _ordered(row)))
+        for row in rows
+    )
+    return Markup('<div class="chart times">{}{}</div>').format(lines_, _axis(start, duration))
 
 
-def lines(rows: Sequence[Series]) -> Chart | None:
+def _ordered(row: Timeline) -> list[Span]:
+    """Return the spans with points after intervals, so that no interval hides them."""
+    return sorted(row.spans, key=lambda span: (span.end_s <= span.start_s, span.start_s))
+
+
+def _placed(span: Span, start: float, duration: float) -> Markup:
+    left = 100 * (span.start_s - start) / duration if duration else 0.0
+    title = f"{_time(span.start_s, 0)} {span.title}"
+    if span.end_s <= span.start_s:
+        return _box(f"point {span.tone}", title, left=left)
+    width = max(_MIN_SPAN_PERCENT, 100 * (span.end_s - span.start_s) / duration)
+    return _box(span.tone, title, left=left, width=width)
+
+
+def lines(rows: Sequence[Series]) -> Markup | None:
     """Return a chart of values over time, one line per series, with a legend."""
-    if not any(row.points for row in rows):
+    points = [point for row in rows for point in row.points]
+    if not points:
         return None
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines" if len(row.points) > 1 else "markers",
-            "name": _text(_shorten(row.name)),
-            "x": [_time(at) for at, _ in sorted(row.points)],
-            "y": [value for _, value in sorted(row.points)],
-            "line": {"color": _colour(_TONES[number % len(_TONES)]), "width": 2},
-            "marker": {"color": _colour(_TONES[number % len(_TONES)]), "size": 8},
-        }
+    start = min(at for at, _ in points)
+    duration = max(at for at, _ in points) - start
+    highest = max(0.0, *(value for _, value in points)) or 1.0
+    drawn = Markup("").join(
+        _line(_TONES[number % len(_TONES)], row, start, duration, highest)
         for number, row in enumerate(rows)
+        if row.points
+    )
+    keys = Markup("").join(
+        Markup('<span><i class="box {}"></i>{}</span>').format(
+            _TONES[number % len(_TONES)], escape_unprintable(row.name)
+        )
+        for number, row in enumerate(rows)
+    )
+    return Markup(
+        '<div class="chart lines"><div class="high">{}</div>'
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img">{}</svg>{}'
+        '<div class="key">{}</div></div>'
+    ).format(
+        f"{highest:,.0f}", _PLOT_WIDTH, _PLOT_HEIGHT, drawn, _axis(start, duration), keys
+    )  # fmt: skip
+
+
+def _line(tone: str, row: Series, start: float, duration: float, highest: float) -> Markup:
+    points = [
+        (
+            _PLOT_WIDTH * (at - start) / duration if duration else 0.0,
+            _PLOT_HEIGHT * (1 - value / highest),
+        )
+        for at, value in sorted(row.points)
     ]
-    layout = _layout(_LINES_HEIGHT)
-    layout["xaxis"] |= {"type": "date"}
-    layout["yaxis"] |= {"rangemode": "tozero"}
-    layout |= {
-        "showlegend": True,
-        "legend": {"orientation": "h", "y": -0.15},
-        "hovermode": "x unified",
-    }
-    return {"data": traces, "layout": layout}
+    if len(points) == 1:  # a line needs two
+        points.append((points[0][0] + 1, points[0][1]))
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return Markup('<polyline class="line {}" points="{}"><title>{}</title></polyline>').format(
+        tone, path, escape_unprintable(row.name)
+    )
 
 
-def _intervals(tone: str, spans: Sequence[tuple[int, Span]]) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "y": [number for number, _ in spans],
-        "base": [_time(span.start_s) for _, span in spans],
-        "x": [
-            (span.end_s - span.start_s) * 1e3 for _, span in spans
-        ],  # milliseconds, on a date axis
-        "width": 0.5,
-        **_marks(tone, [span for _, span in spans]),
-    }
+def _row(label: str, track: Markup, text: str = "") -> Markup:
+    shown = escape_unprintable(label)
+    return Markup(
+        '<div class="row"><span class="label" title="{}">{}</span>'
+        '<span class="track">{}</span><span class="value">{}</span></div>'
+    ).format(shown, shown, track, escape_unprintable(text))
 
 
-def _points(tone: str, spans: Sequence[tuple[int, Span]]) -> dict[str, Any]:
-    marks = _marks(tone, [span for _, span in spans])
-    marks["marker"] |= {"size": 10}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "y": [number for number, _ in spans],
-        "x": [_time(span.start_s) for _, span in spans],
-        **marks,
-    }
+def _box(tone: str, title: str, **percents: float) -> Markup:
+    style = ";".join(f"{name}:{percent:.2f}%" for name, percent in percents.items())
+    return Markup('<i class="box {}" style="{}" title="{}"></i>').format(
+        tone, style, escape_unprintable(title)
+    )
 
 
-def _marks(tone: str, spans: Iterable[Span]) -> dict[str, Any]:
-    return {
-        "marker": {"color": _colour(tone)},
-        "hovertext": [_text(span.title) for span in spans],
-        "hovertemplate": _HOVER,
-    }
+def _axis(start: float, duration: float) -> Markup:
+    """Return the times at the beginning, in the middle and at the end."""
+    times: Iterable[float] = (start, start + duration / 2, start + duration)
+    marks = Markup("").join(Markup("<span>{}</span>").format(_time(at, duration)) for at in times)
+    return Markup('<div class="axis">{}</div>').format(marks)
 
 
-def _rows_layout(labels: Sequence[str]) -> dict[str, Any]:
-    """Return a layout with one labelled row per item, the first at the top."""
-    layout = _layout(len(labels) * _ROW_HEIGHT + _AXIS_HEIGHT)
-    layout["yaxis"] |= {
-        "tickvals": list(range(len(labels))),
-        "ticktext": [_text(_shorten(label)) for label in labels],
-        "range": [len(labels) - 0.5, -0.5],
-        "showgrid": False,
-    }
-    return layout
-
-
-def _layout(height: int) -> dict[str, Any]:
-    axis = {
-        "gridcolor": "var(--rule)",
-        "linecolor": "var(--rule)",
-        "zerolinecolor": "var(--rule)",
-        "automargin": True,
-    }
-    return {
-        "height": height,
-        "margin": {"l": 10, "r": 90, "t": 10, "b": 30},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": "var(--ink)", "size": 12},
-        "hoverlabel": {"bgcolor": "var(--card)", "font": {"color": "var(--ink)"}, "align": "left"},
-        "modebar": {
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": "var(--soft)",
-            "activecolor": "var(--ink)",
-        },
-        "showlegend": False,
-        # Dragging selects a time range; the other axis cannot be zoomed.
-        "dragmode": "zoom",
-        "xaxis": {**axis},
-        "yaxis": {**axis, "fixedrange": True},
-    }
-
-
-def _colour(tone: str) -> str:
-    return f"var(--{tone})"
-
-
-def _time(seconds: float) -> str:
-    """Return a time in UTC as Plotly reads it: its axes have no time zones."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S.%f}"
-
-
-def _text(text: str) -> str:
-    """Escape a text: Plotly interprets a subset of HTML in labels."""
-    return html.escape(escape_unprintable(text), quote=False)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_LABEL_LENGTH else f"…{text[1 - _MAX_LABEL_LENGTH :]}"
+def _time(seconds: float, duration: float) -> str:
+    """Return a time in UTC; with the date in a chart of more than a day."""
+    pattern = "%Y-%m-%d %H:%M" if duration > _DAY_S else "%H:%M:%S"
+    return f"{datetime.fromtimestamp(seconds, UTC):{pattern}}"

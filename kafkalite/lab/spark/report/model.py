@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 GOOD: Final = "good"
 WARN: Final = "warn"
 BAD: Final = "bad"
-
-
-Chart = dict[str, Any]
-"""A figure of Plotly: `data`, a list of traces, and `layout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +20,24 @@ class Listing:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A request that proves an answer: its place, and a command that shows it."""
+
+    place: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A finding as an answer: what happened, because of whom, and the proofs."""
+
+    tone: str
+    heading: str
+    facts: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +51,10 @@ class Section:
     tone: str
     headline: str
     detail: str = ""
-    plot: Chart | None = None
+    plot: Markup | None = None
+    """A chart as HTML."""
     legend: tuple[tuple[str, str], ...] = ()
     """(tone, meaning of that colour)."""
+    answers: tuple[Answer, ...] = ()
+    """Findings, the severest first."""
     listings: tuple[Listing, ...] = ()

@@ -1,12 +1,13 @@
 """The report as one self-contained HTML page, with a light and a dark theme. It loads nothing.
 
-The page contains Plotly, which draws the charts, and DataTables, which sorts and filters the
-tables. Python packages bring both: plotly and itables.
+The charts are HTML. The page contains DataTables, which sorts and filters the tables; the package
+itables brings it.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,12 +47,37 @@ def render(
         sections=sections,
         summary=summary,
         problems=problems,
-        plotly_js=_package_file("plotly", "package_data/plotly.min.js").replace(
-            "</script", "<\\/script"
-        ),
         tables_js=_package_file("itables", "html/dt_bundle.js"),
         tables_css=_package_file("itables", "html/dt_bundle.css"),
     )
+
+
+def to_json(
+    sections: Sequence[Section],
+    summary: Mapping[str, str],
+    problems: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return what the page shows as JSON, without charts."""
+    shown = [
+        {
+            "name": section.name,
+            "title": section.title,
+            "tone": section.tone,
+            "headline": section.headline,
+            "detail": section.detail,
+            "findings": [asdict(answer) for answer in section.answers],
+            "tables": [
+                {
+                    "title": table.title,
+                    "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows],
+                }
+                for table in section.listings
+            ],
+        }
+        for section in sections
+    ]
+    content = {"summary": summary, "sections": shown, "problems": [*map(dict, problems)]}
+    return json.dumps(content, default=str, indent=1)
 
 
 def _package_file(package: str, name: str) -> str:

@@ -161,7 +161,26 @@ def _open_transactions(transactions: DataFrame) -> DataFrame:
     return _first(open_, f.col("seconds").desc())
 
 
+def _severest(findings: DataFrame) -> DataFrame:
+    rank = f.when(f.col("severity") == "violation", 0).when(f.col("severity") == "warning", 1)
+    return _first_with_lists(findings, rank.otherwise(2), f.col("records").desc(), "text")
+
+
+def _first_with_lists(frame: DataFrame, *order: Column | str) -> DataFrame:
+    """Return the first rows in an order that is complete; lists cannot be ordered."""
+    return frame.orderBy(*order).limit(MAX_ROWS)
+
+
+def _largest_causes(causes: DataFrame) -> DataFrame:
+    rank = f.when(f.col("severity") == "violation", 0).when(f.col("severity") == "warning", 1)
+    return _first(causes, rank.otherwise(2), f.col("records").desc())
+
+
 _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
+    "findings_by_severity": ("record_findings", _count_by("severity", "findings")),
+    "record_findings": ("record_findings", _severest),
+    "record_causes": ("record_causes", _largest_causes),
+    "undecidable": ("undecidable", _first_rows("-count")),
     "fencing_totals": ("fencing_totals", _first_rows("commit_kind", "rule")),
     "fencing_cases": ("fencing_cases", _zombies_first),
     "ghost_totals": ("ghost_totals", _first_rows("kind")),

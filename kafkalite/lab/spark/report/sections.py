@@ -15,6 +15,7 @@ from kafkalite.lab.spark.report.fencing import fencing
 from kafkalite.lab.spark.report.formatting import MAX_CHART_ROWS, UNNAMED, listing, name
 from kafkalite.lab.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.lab.spark.report.producers import producers
+from kafkalite.lab.spark.report.records import records
 from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from kafkalite.lab.spark.report.model import Listing
 
 _MAX_SERIES: Final = 6
+_TONES: Final = (BAD, WARN, GOOD)
 
 
 def sections(rows_by_query: Mapping[str, Rows]) -> list[Section]:
-    """Return the sections of the audits that have results."""
-    return [section(rows_by_query) for required, section in _SECTIONS if required in rows_by_query]
+    """Return the sections of the audits that have results, those with serious findings first."""
+    found = [section(rows_by_query) for required, section in _SECTIONS if required in rows_by_query]
+    return sorted(found, key=lambda section: _TONES.index(section.tone))
 
 
 def _members(rows_by_query: Mapping[str, Rows]) -> Section:
@@ -203,12 +206,12 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
     causes = {row["cause"]: row for row in rows_by_query.get("resets_by_cause", ())}
     by_error = {row["error"]: row["requests"] for row in rows_by_query.get("outdated_by_error", ())}
     same_connection = sum(row["certain"] for row in by_broker)
-    headline = (
+    headline = _lost_positions(causes) + (
         f"{count_text(number, 'stale response')}: older than the metadata that the client already "
         f"had. {same_connection} came on the connection that had returned the newer metadata. "
         f"{count_text(resets, 'offset reset')} followed."
         if number
-        else "No stale responses: no client received older metadata than it already had."
+        else "No client received older metadata than it already had."
     )
     bars = [
         Bar(
@@ -223,7 +226,7 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
     ]
     return Section(
         name="metadata",
-        title="Stale metadata",
+        title="Metadata and positions",
         source="KIP-232",
         tone=BAD
         if resets or "broker behind" in causes or ACCEPTED in by_error
@@ -292,6 +295,19 @@ def _outdated_epochs(by_error: Mapping[str | None, int]) -> list[str]:
     total, accepted = sum(by_error.values()), by_error.get(ACCEPTED, 0)
     partitions = count_text(total, "partition")
     return [f"{partitions} in requests had outdated epochs; brokers accepted {accepted}."]
+
+
+def _lost_positions(causes: Mapping[str, Row]) -> str:
+    """Return a sentence about consumers whose fetches were out of range, if there were any."""
+    if not causes:
+        return ""
+    times, skipped, again = (
+        sum(row[name] for row in causes.values()) for name in ("resets", "skipped", "again")
+    )
+    return (
+        f"Consumers lost their position {count_text(times, 'time')}: {skipped:,} records were "
+        f"skipped and {again:,} read again. "
+    )
 
 
 def _out_of_range(row: Row) -> str:
@@ -405,6 +421,7 @@ _HEALTH_LISTINGS: Final = (
 
 
 _SECTIONS: Final = (
+    ("findings_by_severity", records),
     ("fencing_totals", fencing),
     ("ghost_totals", _members),
     ("expiry_by_outcome", _offsets),

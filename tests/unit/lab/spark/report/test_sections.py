@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ CONNECT = (
 
 def labels(section: Section) -> list[str]:
     assert section.plot is not None
-    return list(section.plot["layout"]["yaxis"]["ticktext"])
+    return re.findall(r'<span class="label"[^>]*>([^<]*)<', section.plot)
 
 
 def latency(api: str, ms: float | None) -> dict[str, object]:
@@ -51,8 +52,7 @@ def test_long_polls_are_excluded_from_the_slowest_api() -> None:
     (section,) = sections({"latency": rows})
     assert "slowest API, excluding long polls: Metadata (p99 2.5 ms)" in section.headline
     assert section.plot is not None
-    (bars,) = section.plot["data"]
-    assert bars["marker"]["color"][0] == "var(--plain)"
+    assert 'class="box plain"' in section.plot
     (section,) = sections({"latency": rows[:1]})
     assert section.headline.startswith("9 requests of 1 API; 0 errors")
 
@@ -132,7 +132,7 @@ def test_lag_is_plotted_by_group() -> None:
     (section,) = sections({"expiry_by_outcome": [], "lag_by_group": lag})
     assert "largest lag was 70 (h)" in section.detail
     assert section.plot is not None
-    assert sorted(trace["name"] for trace in section.plot["data"]) == ["g", "h"]
+    assert sorted(re.findall(r"<title>(.*?)</title>", section.plot)) == ["g", "h"]
 
 
 def test_null_names_are_shown_as_unnamed() -> None:
@@ -165,7 +165,7 @@ def test_null_names_are_shown_as_unnamed() -> None:
     found = {"transaction_ends": [], "takeovers": [{"takeovers": 1}], "zombie_outcomes": []}
     (writers,) = sections({**found, "producer_fences": [fence]})
     assert writers.plot is not None
-    assert "epoch 1 to unnamed" in writers.plot["data"][0]["hovertext"][0]
+    assert "epoch 1 to unnamed" in writers.plot
     row = {"broker": None, "answers": 3, "certain": 1, "resets": 0}
     (metadata,) = sections({"stale_by_broker": [row]})
     assert labels(metadata) == ["unnamed"]
