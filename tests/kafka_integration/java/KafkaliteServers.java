@@ -1,6 +1,9 @@
 package org.apache.kafka.common.test;
 
+import java.net.InetAddress;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +16,7 @@ import java.util.function.Supplier;
 
 import kafka.cluster.Partition;
 import kafka.log.LogManager;
+import kafka.network.ConnectionQuotas;
 import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.BrokerServer;
@@ -37,6 +41,8 @@ import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.internals.Plugin;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.controller.Controller;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
@@ -47,6 +53,7 @@ import org.apache.kafka.raft.RaftLog;
 import org.apache.kafka.server.authorizer.AclCreateResult;
 import org.apache.kafka.server.authorizer.AclDeleteResult;
 import org.apache.kafka.server.authorizer.Authorizer;
+import org.apache.kafka.server.config.QuotaConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
@@ -145,7 +152,22 @@ final class KafkaliteServers implements AutoCloseable {
     private SocketServer socketServer(int id) {
         return object(SocketServer.class, Map.of(
             "boundPort", call -> process.port(id),
-            "config", call -> process.config(id)));
+            "config", call -> process.config(id),
+            "connectionQuotas", call -> object(ConnectionQuotas.class, Map.of(
+                "connectionRateForIp", rate -> connectionRate(rate.getArgument(0))))));
+    }
+
+    private int connectionRate(InetAddress address) throws Exception {
+        Map<ClientQuotaEntity, Map<String, Double>> quotas =
+            admin().describeClientQuotas(ClientQuotaFilter.all()).entities().get();
+        for (String ip : Arrays.asList(address.getHostAddress(), null)) {
+            Map<String, Double> ofIp = quotas.get(
+                new ClientQuotaEntity(Collections.singletonMap(ClientQuotaEntity.IP, ip)));
+            if (ofIp != null) {
+                return ofIp.get(QuotaConfig.IP_CONNECTION_RATE_OVERRIDE_CONFIG).intValue();
+            }
+        }
+        return QuotaConfig.IP_CONNECTION_RATE_DEFAULT;
     }
 
     /** No node of kafkalite has a loader of metadata: all know a change when it is answered. */
