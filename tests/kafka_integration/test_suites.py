@@ -20,7 +20,7 @@ _TESTS: Final = (
     f"{STREAMS}.InternalTopicIntegrationTest",
     f"{CLIENTS}.admin.ConcurrentListOffsetsRequestTest",
 )
-_TIMEOUT_S: Final = 300
+_TIMEOUT_S: Final = 900
 
 
 @pytest.mark.endurance

@@ -122,8 +122,9 @@ final class KafkaliteServers implements AutoCloseable {
         // shutdown returns when the node is stopped.
         methods.put("awaitShutdown", call -> null);
         methods.put("isShutdown", call -> !process.isRunning(id));
+        // Kafka's broker remains in this state after its shutdown.
         methods.put("brokerState", call ->
-            process.isRunning(id) ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
+            process.isRunning(id) ? BrokerState.RUNNING : BrokerState.SHUTTING_DOWN);
         methods.put("config", call -> process.config(id));
         methods.put("boundPort", call -> process.port(id));
         methods.put("socketServer", call -> socketServer(id));
