@@ -34,6 +34,7 @@ SKIPPED_BY_ADMINISTRATOR: Final = "skipped by an administrator's commit"
 OFFSET_RESET: Final = "offset reset"
 POSITION_MOVED: Final = "position moved forward"
 MISSING_IN_LOG: Final = "missing in the log"
+RECREATED_TOPIC: Final = "recreated topic"
 REBALANCE: Final = "rebalance"
 POSITION_MOVED_BACK: Final = "position moved back"
 READ_UNCOMMITTED: Final = "read_uncommitted"
@@ -53,8 +54,9 @@ def lost(history: History) -> Iterator[Finding]:
     """Yield acknowledged records that a group passed without getting them.
 
     A group passes what is before its committed offset or before a position from which it fetched.
-    Its first position and what was fetched by a client of an unknown group are no loss. Records of
-    aborted transactions and of compacted topics may be missing.
+    Its first position and what was fetched by a client of an unknown group are no loss, but a
+    position that a client has from a deleted topic of the same name is. Records of aborted
+    transactions and of compacted topics may be missing.
     """
     outcomes = TransactionOutcomes(history)
     acknowledged = history.acknowledged()
@@ -72,15 +74,45 @@ def lost(history: History) -> Iterator[Finding]:
             for row in history.deliveries
             if row.partition == partition
         )
+        carried = _carried_over(coverages, key, rows)
+        begin = covered[0].first if carried is None else 0
         for write in acknowledged.get(partition, ()):
-            whole = Range(max(write.first_offset, covered[0].first), write.last_offset)
+            whole = Range(max(write.first_offset, begin), write.last_offset)
             if whole.first > whole.last or whole.first >= passed or _is_aborted(outcomes, write):
                 continue
             whole = Range(whole.first, min(whole.last, passed - 1))
             for part in without(whole, covered):
-                yield _lost(key, write, part, _skip(history, key, part, rows, commits))
+                is_before = carried is not None and part.last < carried.first_offset
+                skip = (
+                    _carried_skip(carried)
+                    if carried is not None and is_before
+                    else _skip(history, key, part, rows, commits)
+                )
+                yield _lost(key, write, part, skip)
             for part in _missing_in_log(whole, covered, delivered):
                 yield _lost(key, write, part, _MISSING)
+
+
+def _carried_over(
+    coverages: dict[GroupPartition, list[Coverage]], key: GroupPartition, rows: list[Coverage]
+) -> Coverage | None:
+    """Return a group's first fetch from a topic if its position is that from the deleted one."""
+    partition, first = key.partition, rows[0]
+    if not partition.incarnation or not first.first_offset:
+        return None
+    deleted = partition._replace(incarnation=partition.incarnation - 1)
+    before = coverages.get(GroupPartition(key.group, deleted))
+    if not before or before[-1].event.client != first.event.client:
+        return None
+    return first if before[-1].last_offset + 1 == first.first_offset else None
+
+
+def _carried_skip(carried: Coverage) -> _Skip:
+    text = (
+        f"{carried.event.client} continued at offset {carried.first_offset}, its position in the "
+        "topic that was deleted"
+    )
+    return _Skip(RECREATED_TOPIC, text, Severity.VIOLATION, carried)
 
 
 _MISSING: Final = _Skip(

@@ -347,6 +347,21 @@ def other_incarnation(cluster: SimulatedCluster, _: Random) -> Expected:
     return Expected(commit_rules.OTHER_INCARNATION, commit_rules.RECREATED_TOPIC, 0)
 
 
+def position_of_deleted_topic(cluster: SimulatedCluster, random: Random) -> Expected:
+    # A consumer continues at its position in a topic that was deleted and created again.
+    reader = cluster.peer("continuing reader", "p-1")
+    cluster.heartbeat(reader, GROUP)
+    records = random.randint(1, 5)
+    cluster.produce(cluster.producer(cluster.peer("first writer")), PARTITION, records)
+    position = cluster.fetch(reader, PARTITION, 0)
+    cluster.recreate_topic(cluster.peer("administrator"))
+    writer = cluster.producer(cluster.peer("second writer"))
+    cluster.produce(writer, PARTITION, records)
+    cluster.produce(writer, PARTITION)
+    cluster.fetch(reader, PARTITION, position)
+    return Expected(delivery_rules.LOST, delivery_rules.RECREATED_TOPIC, records)
+
+
 PLANTED: Final[tuple[Callable[[SimulatedCluster, Random], Expected], ...]] = (
     retried_without_idempotence,
     repeated_sequence,
@@ -376,6 +391,7 @@ PLANTED: Final[tuple[Callable[[SimulatedCluster, Random], Expected], ...]] = (
     commit_given_up,
     commit_lost,
     other_incarnation,
+    position_of_deleted_topic,
     *PLANTED_SHARES,
 )
 """One anomaly of each kind."""
