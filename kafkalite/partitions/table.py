@@ -453,7 +453,10 @@ class PartitionTable:
         return failure
 
     def _apply_image(self, partition: Partition, image: PartitionImage) -> None:
-        if image.leader not in (partition.leader, NO_LEADER):
+        has_own = self._has_own_defaults
+        if image.leader not in (partition.leader, NO_LEADER) and (
+            partition.leader == NO_LEADER or has_own(partition.leader) or has_own(image.leader)
+        ):
             hosted = self._by_id[partition.topic_id]
             partition.log.config = self._config_of(hosted, image.leader)
         before = partition.leader, partition.leader_epoch, partition.high_watermark

@@ -50,6 +50,12 @@ class PartialCluster:
         directory = cast("DataDirectory", SimpleNamespace(path=path, files=MemoryFiles()))
         self.log_directories = LogDirectories(cast("Cluster", self), ids, directory)
 
+    @property
+    def controller_config(self) -> BrokerConfig:
+        """The settings of the controller."""
+        assert self.config is not None
+        return self.config
+
     def endpoints(self, listener: str) -> Sequence[Endpoint]:
         """Return the addresses for clients."""
         return [] if self._endpoints is None else self._endpoints(listener)

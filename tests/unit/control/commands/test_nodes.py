@@ -82,8 +82,8 @@ async def test_nodes_are_added_and_removed(cluster: Broker) -> None:
     for invalid, reason in (
         (AddNode(4), r"^node 4 exists already$"),
         (
-            AddNode(5, {"log.retention.ms": "1"}),
-            r"^node 5: log.retention.ms cannot differ between nodes",
+            AddNode(5, {"group.version": "1"}),
+            r"^node 5: group.version cannot differ between nodes",
         ),
     ):
         with pytest.raises(CommandError, match=reason):
