@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -184,13 +185,27 @@ def zombie_commits(history: History) -> Iterator[Finding]:
 
 
 def _newer_owner(commit: Commit, rows: list[Delivery]) -> Delivery | None:
-    """Return the first delivery to another member after those to the member that commits."""
-    before = [row for row in rows if (row.event.answered_ns or 0) < commit.event.sent_ns]
-    own = [row.event.sent_ns for row in before if row.member == commit.member]
-    if not own:
-        return None
-    others = (row for row in before if row.member != commit.member)
-    return next((row for row in others if row.event.sent_ns > own[-1]), None)
+    """Return the first delivery to another member after those to the member that commits.
+
+    The rows are in the order of their requests. The search begins at the commit, because there are
+    few deliveries between a commit and the latest one to its member.
+    """
+    sent_ns = commit.event.sent_ns
+    others: list[Delivery] = []
+    for index in range(bisect_left(rows, sent_ns, key=_sent_ns) - 1, -1, -1):
+        row = rows[index]
+        if (row.event.answered_ns or 0) >= sent_ns:
+            continue
+        if row.member != commit.member:
+            others.append(row)
+            continue
+        later = (each for each in reversed(others) if each.event.sent_ns > row.event.sent_ns)
+        return next(later, None)
+    return None
+
+
+def _sent_ns(row: Delivery) -> int:
+    return row.event.sent_ns
 
 
 def commits_across_incarnations(history: History) -> Iterator[Finding]:

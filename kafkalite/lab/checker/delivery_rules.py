@@ -61,6 +61,7 @@ def lost(history: History) -> Iterator[Finding]:
     outcomes = TransactionOutcomes(history)
     acknowledged = history.acknowledged()
     coverages, effective = _coverages(history), effective_commits(history)
+    in_answers = _delivered(history)
     of_unknown_groups = {row.partition for row in history.coverages if row.group is None}
     for key, rows in coverages.items():
         partition = key.partition
@@ -69,11 +70,7 @@ def lost(history: History) -> Iterator[Finding]:
         covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
         commits = [each.commit for each in effective.get(key, ())]
         passed = max([covered[-1].last + 1, *(commit.offset for commit in commits)])
-        delivered = merged(
-            Range(row.base_offset, row.last_offset)
-            for row in history.deliveries
-            if row.partition == partition
-        )
+        delivered = in_answers[partition]
         carried = _carried_over(coverages, key, rows)
         begin = covered[0].first if carried is None else 0
         for write in acknowledged.get(partition, ()):
@@ -113,6 +110,14 @@ def _carried_skip(carried: Coverage) -> _Skip:
         "topic that was deleted"
     )
     return _Skip(RECREATED_TOPIC, text, Severity.VIOLATION, carried)
+
+
+def _delivered(history: History) -> dict[Partition, list[Range]]:
+    """Return the offsets of the batches in all answers, by partition."""
+    found: dict[Partition, list[Range]] = defaultdict(list)
+    for row in history.deliveries:
+        found[row.partition].append(Range(row.base_offset, row.last_offset))
+    return defaultdict(list, {each: merged(ranges) for each, ranges in found.items()})
 
 
 _MISSING: Final = _Skip(

@@ -135,6 +135,7 @@ _PLACES: Final[Mapping[int, _Places]] = {
     int(ApiKey.SHARE_ACKNOWLEDGE): _Places((_TOPICS,), (_RESPONSES,), _always),
 }
 """APIs whose requests are divided by partition; those of the others go to all shards."""
+_APIS_WITH_RECORDS: Final = frozenset(map(int, (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)))
 
 
 def pieces_of(
@@ -328,8 +329,9 @@ def _observation(pieces: Sequence[PlacedPiece]) -> Observation:
     response = _joined(
         [each.response for each in pieces], () if places is None else places.response
     )
-    _with_views(request)
-    _with_views(response)
+    if api_key in _APIS_WITH_RECORDS:
+        _with_views(request)
+        _with_views(response)
     return Observation(
         api_key,
         None if request is None else message_of(api_key, Direction.REQUEST, request),
