@@ -99,9 +99,9 @@ def _facts(row: Row) -> Iterator[str]:
 
 def _proof(proof: Any) -> Proof:  # noqa: ANN401 - a row or a dictionary
     fields = proof if isinstance(proof, dict) else proof.asDict()
-    file, client = str(fields["file"]), str(fields["connection"]).partition(" > ")[0]
+    file = str(fields["file"])
     number = "" if fields["request"] is None else f", request {fields['request']:,}"
     return Proof(
         f"{file}, packet at {fields['offset']:,}, {fields['connection']}{number}",
-        f"kafkalite show {shlex.quote(file)} --client {client}",
+        f"kafkalite show {shlex.quote(file)} --offset {fields['offset']}",
     )

@@ -39,9 +39,13 @@ pytestmark = pytest.mark.spark
 CAPTURES = Path(__file__).parents[4] / "captures" / "kafka-4.3.1"
 
 
+_OTHER_FIELDS = ("incarnation", "commands")
+"""Fields that only one of both has: the commands of `check` are those of the report."""
+
+
 def finding_text(finding: Mapping[str, Any], *, has_connections: bool = True) -> str:
     """Return a finding in a form that is the same for both."""
-    fields = {name: value for name, value in finding.items() if name != "incarnation"}
+    fields = {name: value for name, value in finding.items() if name not in _OTHER_FIELDS}
     fields["group_id"] = fields.pop("group", fields.get("group_id"))
     fields["proofs"] = [
         (

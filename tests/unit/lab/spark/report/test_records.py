@@ -37,7 +37,7 @@ def test_a_violation_is_an_answer_with_the_culprit_and_the_proofs() -> None:
     assert answer.heading == "group shop never got offsets 410 to 454."
     assert "client billing at 10.0.0.9" in answer.facts
     (proof,) = answer.proofs
-    assert proof.command == "kafkalite show 'a b.pcapng' --client 10.0.0.7:51022"
+    assert proof.command == "kafkalite show 'a b.pcapng' --offset 81244"
     assert proof.place == (
         "a b.pcapng, packet at 81,244, 10.0.0.7:51022 > 10.0.0.2:9092, request 31"
     )
