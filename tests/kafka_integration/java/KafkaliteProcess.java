@@ -164,6 +164,8 @@ final class KafkaliteProcess {
             values.put(key, properties.getProperty(key)));
         values.put("process.roles", isBroker ? "broker" : "controller");
         values.put("node.id", Integer.toString(id));
+        // A node with the role of a broker alone must not be one of the voters.
+        values.remove("controller.quorum.voters");
         values.put("controller.quorum.bootstrap.servers", "localhost:1");
         values.put("controller.listener.names", "CONTROLLER");
         values.put("listeners", (isBroker ? listener : "CONTROLLER") + "://localhost:0");
