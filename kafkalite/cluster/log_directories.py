@@ -11,6 +11,7 @@ from functools import partial
 from os.path import abspath
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.metadata.configs import CORDONED_LOG_DIRS
 from kafkalite.metadata.features import (
     FIRST_WITH_CORDONED_DIRECTORIES,
     FIRST_WITH_DIRECTORIES,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
     from kafkalite.storage.data_directory import DataDirectory
 
-_CORDONED: Final = "cordoned.log.dirs"
 _ALL: Final = ("*",)
 
 
@@ -119,7 +119,7 @@ class LogDirectories:
 
     def cordoned(self, node_id: int) -> tuple[str, ...]:
         """Return the paths of a node's directories that receive no new replicas."""
-        names = self._cluster.config.of_node(node_id).list(_CORDONED)
+        names = self._cluster.config.of_node(node_id).list(CORDONED_LOG_DIRS)
         paths = self.paths(node_id)
         if names == _ALL:
             return paths

@@ -15,7 +15,11 @@ from kafkalite.metadata.config_rules import (
     list_default,
     not_a_list_message,
 )
-from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from kafkalite.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    FIRST_WITH_CORDONED_DIRECTORIES,
+    METADATA_VERSION,
+)
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.features import Features
     from kafkalite.metadata.topics import Topics
 
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -145,7 +150,7 @@ class Configs:
         records = self._change_records(resource, after, before)
         for change in changes:
             # Deleting a key that is not set has no effect, but its rules are still checked.
-            self._check_min_insync_replicas(resource, change.name, after)
+            self._check_features(resource, change.name, after)
         return records
 
     def replace(self, resource: ConfigResource, requested: Mapping[str, str]) -> list[ConfigRecord]:
@@ -154,7 +159,7 @@ class Configs:
         self._check_existence(resource)
         records = self._change_records(resource, requested, before)
         for name in before.keys() | requested.keys():
-            self._check_min_insync_replicas(resource, name, requested)
+            self._check_features(resource, name, requested)
         return records
 
     def _apply_change(
@@ -182,24 +187,26 @@ class Configs:
                 items.remove(item)
         after[change.name] = ",".join(items)
 
-    def _check_min_insync_replicas(
+    def _check_features(
         self, resource: ConfigResource, name: str, after: Mapping[str, str]
     ) -> None:
-        """Raise KafkaError if min.insync.replicas would differ between nodes (KIP-966)."""
-        if resource.type is not ResourceType.BROKER or name != MIN_INSYNC_REPLICAS:
+        """Raise KafkaError if the levels of features do not allow the change of a broker setting.
+
+        Cordoned directories need a level of metadata.version (KIP-1066). With eligible leader
+        replicas, min.insync.replicas is the same on all nodes (KIP-966).
+        """
+        if resource.type is not ResourceType.BROKER:
             return
-        if not self._features.levels.get(ELIGIBLE_LEADER_REPLICAS):
-            return
-        if resource.name:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
-            )
-        if MIN_INSYNC_REPLICAS not in after:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
-            )
+        levels = self._features.levels
+        if name == CORDONED_LOG_DIRS:
+            if levels.get(METADATA_VERSION, 0) < FIRST_WITH_CORDONED_DIRECTORIES:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    "The cordoned.log.dirs configuration value cannot be set because it requires "
+                    "metadata.version >= 4.3-IV0",
+                )
+        elif name == MIN_INSYNC_REPLICAS and levels.get(ELIGIBLE_LEADER_REPLICAS):
+            _check_eligible_leader_replicas(resource, after)
 
     def _check_existence(self, resource: ConfigResource) -> None:
         # An invalid name is reported as such, not as an unknown topic.
@@ -249,6 +256,20 @@ class Configs:
     def images(self) -> dict[ConfigResource, Mapping[str, str]]:
         """Return every resource's settings for an image."""
         return dict(self.by_resource)
+
+
+def _check_eligible_leader_replicas(resource: ConfigResource, after: Mapping[str, str]) -> None:
+    """Raise KafkaError if min.insync.replicas would differ between nodes."""
+    if resource.name:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
+    if MIN_INSYNC_REPLICAS not in after:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
 
 
 def _items(text: str) -> list[str]:

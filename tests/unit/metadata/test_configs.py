@@ -6,6 +6,7 @@ import pytest
 
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.features import METADATA_VERSION, FeatureUpdate
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.metadata import MetadataCluster
@@ -173,6 +174,24 @@ def test_refusals_have_kafkas_codes_and_messages(
     entries = len(cluster.log.entries)
     assert alter(cluster, resource, change) == (code, message)
     assert len(cluster.log.entries) == entries
+
+
+@pytest.mark.parametrize("level", [29, 30])
+@pytest.mark.parametrize("operation", [SET, DELETE])
+def test_directories_are_cordoned_from_their_metadata_version_on(
+    level: int, operation: AlterOperation
+) -> None:
+    # The level of an older release remains when a newer release starts.
+    cluster = MetadataCluster(as_version="4.2").restart(1)
+    if level == 30:
+        assert cluster.controller.update_features([FeatureUpdate(METADATA_VERSION, 30)]) == {}
+    assert cluster.image.features[METADATA_VERSION] == level
+    error = alter(cluster, NODE, (operation, "cordoned.log.dirs", "*"))
+    refusal = (
+        "The cordoned.log.dirs configuration value cannot be set because it requires "
+        "metadata.version >= 4.3-IV0"
+    )
+    assert error == ((ErrorCode.INVALID_CONFIG, refusal) if level < 30 else None)
 
 
 def test_new_cluster_stores_min_insync_replicas_in_the_metadata() -> None:
