@@ -180,11 +180,14 @@ def torn(history: History) -> Iterator[Finding]:
 
 
 def _markers(outcomes: TransactionOutcomes, writes: list[Write]) -> dict[Partition, Marker]:
-    """Return the marker after the last batch of each partition, as far as there is one."""
+    """Return the marker after the last batch of each partition, as far as there is one.
+
+    The partitions are sorted: the rows of one request have no order when several processes read it.
+    """
     last = {write.partition: write for write in writes}
     found = {
         partition: outcomes.marker_after(partition, write.batch.producer_id, write.last_offset)
-        for partition, write in last.items()
+        for partition, write in sorted(last.items(), key=lambda each: each[0])
     }
     return {partition: marker for partition, marker in found.items() if marker is not None}
 
