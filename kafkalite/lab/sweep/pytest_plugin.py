@@ -25,7 +25,7 @@ from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, v
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.failures import FollowUp
@@ -41,8 +41,25 @@ _ARGUMENTS: Final[Mapping[str, Any]] = {"only": (), "skip": ("stalled",), "seed"
 """Argument of the marker → its default."""
 
 
+def _are_patterns(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+_PATTERNS: Final = (_are_patterns, "a list of patterns such as ['Produce', '*-lost']")
+_VALID: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "only": _PATTERNS,
+    "skip": _PATTERNS,
+    "seed": (lambda value: isinstance(value, int), "a whole number"),
+    "limit": (
+        lambda value: value is None or (isinstance(value, int) and value > 0),
+        "a number above 0, or None",
+    ),
+}
+"""Argument of the marker → whether a value is valid, and what would be."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse markers with other arguments, before a test runs."""
+    """Refuse markers with other or invalid arguments, before a test runs."""
     for item in items:
         marker = item.get_closest_marker(MARKER)
         if marker is not None and (marker.args or not marker.kwargs.keys() <= _ARGUMENTS.keys()):
@@ -50,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid}: pytest.mark.{MARKER} has the arguments {names}, each by its name"
             )
+        for name, value in ({} if marker is None else marker.kwargs).items():
+            is_valid, valid = _VALID[name]
+            if not is_valid(value):
+                raise pytest.UsageError(
+                    f"{item.nodeid}: {name}={value!r} of pytest.mark.{MARKER} is not {valid}"
+                )
 
 
 class _Applied(NamedTuple):
@@ -146,7 +169,14 @@ def _sweep(item: pytest.Item, nextitem: pytest.Item | None) -> None:
             return
         plain.append(run.plain)
     context = context_of(plain)
-    for case in _cases(item, cases_of([each.requests for each in plain], context)):
+    every = cases_of([each.requests for each in plain], context)
+    cases = _cases(item, every)
+    if every and not cases:
+        reason = f"only and skip select none of {len(every)} cases"
+        item.ihook.pytest_runtest_logreport(report=_skipped(item, "sweep", reason))
+    for case in cases:
+        if item.session.shouldfail or item.session.shouldstop:
+            return  # as after --maxfail
         applied = _Applied(case, plain[-1].violated_rules, timeouts_ms(context))
         _run_case(item, nextitem, applied)
 
@@ -193,9 +223,10 @@ def _report_of(
     item: pytest.Item, case: Case, final: Verdict, called: pytest.TestReport
 ) -> pytest.TestReport:
     reasons = "; ".join(final.reasons) or final.outcome.value
+    name = _escaped(str(case))
     report = pytest.TestReport(
-        nodeid=f"{item.nodeid}[{case}]",
-        location=(item.location[0], item.location[1], f"{item.location[2]}[{case}]"),
+        nodeid=f"{item.nodeid}[{name}]",
+        location=(item.location[0], item.location[1], f"{item.location[2]}[{name}]"),
         keywords=called.keywords,
         outcome="passed",
         longrepr=None,
@@ -210,6 +241,26 @@ def _report_of(
         report.longrepr = called.longrepr if called.failed else reasons
     elif final.outcome is not Outcome.SURVIVED:
         report.outcome = "skipped"
-        path, line, _ = item.location
-        report.longrepr = (path, line or 0, f"{final.outcome.value}: {reasons}")
+        report.longrepr = _reason_of_skip(item, f"{final.outcome.value}: {reasons}")
     return report
+
+
+def _escaped(text: str) -> str:
+    """Return a text with control characters escaped, as pytest does with parameters."""
+    return text.encode("unicode_escape").decode()
+
+
+def _reason_of_skip(item: pytest.Item, text: str) -> tuple[str, int, str]:
+    path, line, _ = item.location
+    return path, line or 0, text
+
+
+def _skipped(item: pytest.Item, name: str, reason: str) -> pytest.TestReport:
+    return pytest.TestReport(
+        nodeid=f"{item.nodeid}[{name}]",
+        location=(item.location[0], item.location[1], f"{item.location[2]}[{name}]"),
+        keywords={},
+        outcome="skipped",
+        longrepr=_reason_of_skip(item, reason),
+        when="call",
+    )

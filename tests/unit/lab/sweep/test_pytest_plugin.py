@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest  # noqa: TC002 - pytest evaluates the annotations of fixtures
+import pytest
+
+from kafkalite.lab.sweep.pytest_plugin import pytest_collection_modifyitems
 
 pytest_plugins = "pytester"
 
@@ -37,22 +39,31 @@ def test_that_fails_anyway(kafkalite):
     raise AssertionError("broken")
 """
 
-
-WRONG = """
+WITHOUT_CASES = """
 import pytest
 
 
-@pytest.mark.kafkalite_sweep(often=True)
-def test_with_an_unknown_argument(kafkalite): ...
+@pytest.mark.kafkalite_sweep(only=["Produce"])
+def test_with_no_case(kafkalite):
+    test_tries_again(kafkalite, 2)
+"""
+INVALID = """
+import pytest
+
+
+@pytest.mark.kafkalite_sweep({})
+def test_with_an_invalid_argument(kafkalite): ...
 """
 
 
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str) -> str:
+def run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *options: str
+) -> str:
     """Sweep a test module in a process with this plugin and without others; return the output."""
     pytester.makepyfile(test_client=source)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    result = pytester.runpytest_subprocess("-p", PLUGIN, "--kafkalite-sweep", "-v")
+    result = pytester.runpytest_subprocess("-p", PLUGIN, "--kafkalite-sweep", "-v", *options)
     return "\n".join([*result.outlines, *result.errlines])
 
 
@@ -66,11 +77,29 @@ def test_each_case_has_a_report(pytester: pytest.Pytester, monkeypatch: pytest.M
     assert "2 failed, 4 passed" in text
 
 
-def test_an_unknown_argument_is_refused_before_the_tests(
+@pytest.mark.parametrize(
+    ("argument", "text"),
+    [
+        ("often=True", "has the arguments only, skip, seed, limit, each by its name"),
+        ("only='Produce'", "only='Produce' of pytest.mark.kafkalite_sweep is not a list of patt"),
+        ("limit=0", "limit=0 of pytest.mark.kafkalite_sweep is not a number above 0, or None"),
+    ],
+)
+def test_an_invalid_argument_is_refused_before_the_tests(
+    pytester: pytest.Pytester, argument: str, text: str
+) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    items = pytester.getitems(INVALID.format(argument))
+    with pytest.raises(pytest.UsageError, match="test_with_an_invalid_argument: ") as refused:
+        pytest_collection_modifyitems(items)
+    assert text in str(refused.value)
+
+
+def test_a_sweep_stops_after_the_maximum_of_failures_and_says_that_it_has_no_case(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = run(pytester, monkeypatch, WRONG)
-    assert (
-        "ERROR: test_client.py::test_with_an_unknown_argument: pytest.mark.kafkalite_sweep has "
-        "the arguments only, skip, seed, limit, each by its name"
-    ) in text
+    every = TEST.replace('(only=["*-lost"])', "(skip=[])")
+    text = run(pytester, monkeypatch, WITHOUT_CASES + every, "-x", "-rs")
+    assert "test_with_no_case[sweep] SKIPPED" in text
+    assert "only and skip select none of " in text
+    assert text.count(" FAILED ") == 1, text
