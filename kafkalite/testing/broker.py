@@ -831,7 +831,11 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
             raise RuntimeError(
                 "a call from the broker's own thread would wait forever: use another thread"
             )
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:  # another thread has closed the loop
+            work.close()
+            raise RuntimeError("the broker was stopped during the call") from None
         self._pending_calls.add(future)
         try:
             return future.result()

@@ -7,10 +7,9 @@ import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
-from tempfile import TemporaryFile
-from threading import Lock, Timer
+from threading import Lock, Thread, Timer
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from kafkalite.ports.system import IS_WINDOWS
 
@@ -21,6 +20,8 @@ GRACE_S: Final = 2.0
 """The time that a command has to end after SIGTERM, before its group is killed."""
 _MAX_OUTPUT_BYTES: Final = 16 * 1024
 """The end of the output of a command, which is stored."""
+_READ_BYTES: Final = 64 * 1024
+_TOKEN_BYTES: Final = 16
 
 
 class CommandError(Exception):
@@ -57,17 +58,21 @@ class Command:
     def run(self, variables: Mapping[str, str], limit_s: float) -> CommandResult:
         """Run the command with more environment variables, for at most `limit_s` seconds.
 
-        The processes that it leaves behind are killed. Raises CommandError if it cannot start.
+        The processes of its group that it leaves behind are killed. Raises CommandError if it
+        cannot start.
         """
-        with TemporaryFile() as output:
+        with _Output() as output:
             began = monotonic()
-            process = self._start(variables, output.fileno())
+            process = self._start(variables, output.descriptor)
             ended_by_limit: list[bool] = []
             # A wait with a time limit would poll, and notice the end up to 50 ms late.
             limit = Timer(limit_s, lambda: ended_by_limit.append(_terminate(process)))
             limit.start()
             try:
                 status = process.wait()
+            except BaseException:  # Ctrl-C: the command can end its own services
+                _terminate(process)
+                raise
             finally:
                 limit.cancel()
                 limit.join()
@@ -75,9 +80,7 @@ class Command:
                 _signal_group(process, "SIGKILL")
                 with self._lock:
                     self._running.discard(process)
-            size = output.seek(0, os.SEEK_END)
-            output.seek(max(0, size - _MAX_OUTPUT_BYTES))
-            text = output.read().decode(errors="replace")
+            text = output.end()
         return CommandResult(
             status=None if ended_by_limit else status,
             seconds=seconds,
@@ -91,7 +94,9 @@ class Command:
             self._is_stopped = True
             running = tuple(self._running)
         for process in running:
-            _terminate(process)
+            _signal_group(process, "SIGTERM")
+        for process in running:
+            _kill_late(process)
 
     def _start(self, variables: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
         with self._lock:
@@ -113,9 +118,54 @@ class Command:
         return process
 
 
+class _Output:
+    """A pipe that a command writes to, of which the end is stored; a context manager.
+
+    A file would grow with the output. The end of the pipe cannot be awaited, because a daemon that
+    the command has started may hold it open.
+    """
+
+    def __init__(self) -> None:
+        self._source, self.descriptor = os.pipe()
+        """The descriptor that the command writes to."""
+        self._token = os.urandom(_TOKEN_BYTES)
+        self._stored = b""
+        self._reader = Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        os.close(self.descriptor)
+        os.close(self._source)
+
+    def end(self) -> str:
+        """Return the end of what was written up to now; what follows is not read."""
+        if self._reader.is_alive():
+            os.write(self.descriptor, self._token)
+            self._reader.join()
+        return self._stored.decode(errors="replace")
+
+    def _read(self) -> None:
+        while True:
+            self._stored += os.read(self._source, _READ_BYTES)
+            written, token, _ = self._stored.partition(self._token)
+            if token:
+                self._stored = written[-_MAX_OUTPUT_BYTES:]
+                return
+            self._stored = self._stored[-_MAX_OUTPUT_BYTES - _TOKEN_BYTES :]
+
+
 def _terminate(process: subprocess.Popen[bytes]) -> bool:
     """End the group of a process; return whether it had to be killed."""
     _signal_group(process, "SIGTERM")
+    return _kill_late(process)
+
+
+def _kill_late(process: subprocess.Popen[bytes]) -> bool:
+    """Kill the group of a process that does not end in time; return whether it had to be."""
     try:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:

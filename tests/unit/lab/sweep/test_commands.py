@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -10,7 +12,7 @@ import pytest
 
 from kafkalite.lab.sweep import commands
 from kafkalite.lab.sweep.commands import Command, CommandError
-from kafkalite.ports.processes import is_running
+from kafkalite.ports.system import IS_WINDOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,26 +36,49 @@ def test_only_the_end_of_a_long_output_is_stored() -> None:
     assert len(result.output) < 20_000
 
 
+NEEDS_PROCESS_GROUPS = pytest.mark.skipif(
+    IS_WINDOWS, reason="processes of Windows have no groups and ignore no SIGTERM"
+)
+IGNORES_TERMINATION = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.fork()
+pipe = os.open({!r}, os.O_WRONLY)
+os.write(pipe, b"begun ")
+time.sleep(100)
+os.write(pipe, b"ended ")
+"""
+STARTS_DAEMON = """
+import subprocess, sys
+daemon = [sys.executable, "-ISc", "import signal; signal.pause()"]
+print(subprocess.Popen(daemon, start_new_session=True).pid, flush=True)
+"""
+
+
+@NEEDS_PROCESS_GROUPS
 def test_a_command_that_ignores_termination_is_killed_with_its_group(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(commands, "GRACE_S", 0.05)
-    path = tmp_path / "child"
-    code = f"trap '' TERM; sleep 100 & echo $! > {path}; wait"
-    result = Command(["sh", "-c", code]).run({}, 0.3)
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    source = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    result = python(IGNORES_TERMINATION.format(path)).run({}, 0.5)
     assert result.status is None
     assert result.ignored_termination
-    assert not is_running_and_no_zombie(int(path.read_text()))
+    os.set_blocking(source, True)
+    with open(source, "rb") as file:  # noqa: PTH123 - a descriptor
+        assert file.read() == b"begun begun ", "it ends when no process holds the pipe open"
 
 
-def is_running_and_no_zombie(process_id: int) -> bool:
-    """Return whether a process runs; one that has ended may not have been collected."""
-    if not is_running(process_id):
-        return False
-    with open(f"/proc/{process_id}/stat") as file:  # noqa: PTH123 - of the system
-        return file.read().rpartition(")")[2].split()[0] != "Z"
+@NEEDS_PROCESS_GROUPS
+def test_a_daemon_that_holds_the_output_open_is_not_awaited() -> None:
+    result = python(STARTS_DAEMON).run({}, 60)
+    assert result.is_success
+    os.kill(int(result.output), signal.SIGKILL)
 
 
+@NEEDS_PROCESS_GROUPS
 def test_a_stop_ends_a_command_and_starts_no_other() -> None:
     command = python("import signal; signal.pause()")
     statuses: list[int | None] = []
