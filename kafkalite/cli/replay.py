@@ -7,14 +7,13 @@ ends early prints a report about the requests that were sent.
 
 from __future__ import annotations
 
-import signal
 import sys
 from argparse import ArgumentTypeError
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.access_options import add_access_options
 from kafkalite.cli.control_access import add_token_options, token_from
+from kafkalite.cli.interrupts import stops_as_interrupts
 from kafkalite.cli.output import (
     FAILED_STATUS,
     USAGE_STATUS,
@@ -28,15 +27,12 @@ from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
-    from types import FrameType
 
     from kafkalite.lab.replay.report import ReplayReport
 
 _FAIL_ON = ("none", "unanswered", "error", "difference", "configuration", "timing")
 _MAX_SPEED = 1_000_000.0
 _PROGRESS_INTERVAL_S = 10.0
-_TERMINATED_STATUS = 128 + signal.SIGTERM
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -89,31 +85,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Replay captures, print the report, and exit with its status; raises SystemExit."""
-    with _sigterm_as_interrupt():
+    with stops_as_interrupts():
         _replay(arguments)
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, but with another exit status; raises SystemExit."""
-    is_terminated = False
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal is_terminated
-        is_terminated = True
-        # A running event loop has a handler of its own; a background process may have none.
-        handler = signal.getsignal(signal.SIGINT)
-        (handler if callable(handler) else signal.default_int_handler)(number, frame)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if is_terminated:
-            sys.exit(_TERMINATED_STATUS)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _replay(arguments: Namespace) -> None:

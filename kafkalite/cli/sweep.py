@@ -1,12 +1,13 @@
 """`kafkalite sweep`: run a command again and again, each time with one failure at one request.
 
-The exit status is 0 without a finding, 1 with one, and 2 if the sweep cannot run. Ctrl-C prints
-what was found so far.
+The exit status is 0 without a finding, 1 with one, and 2 if the sweep cannot run. Ctrl-C, SIGTERM
+and SIGHUP end the command, and print what was found so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from contextlib import suppress
@@ -16,6 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalite.cli.argument_types import whole_number
+from kafkalite.cli.interrupts import stops_as_interrupts
 from kafkalite.cli.output import (
     FAILED_STATUS,
     USAGE_STATUS,
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
     from kafkalite.lab.sweep.sweep import CaseResult, Sweep, SweepOptions
     from kafkalite.testing import Broker
 
-_INTERRUPTED_STATUS: Final = 130
 _MAX_JOBS: Final = 64
 _MAX_BROKERS: Final = 32
+_MAX_DURATION_MS: Final = 30 * 86_400_000
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -89,6 +91,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Run the sweep, and print the report; raises SystemExit with a status other than 0."""
+    with stops_as_interrupts():
+        _run(arguments)
+
+
+def _run(arguments: Namespace) -> None:
     open_closed_streams()
     # Imported here: a broker starts faster without them.
     from kafkalite.cli.process import START_ERRORS  # noqa: PLC0415
@@ -112,15 +119,14 @@ def run(arguments: Namespace) -> None:
                 status = output.write(1)
             else:
                 status = _sweep(sweep, schedules, output, budget_s)
-    except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED_STATUS) from None
     except SweepError as error:
         sys.stderr.write(f"kafkalite: {_printable_lines(str(error))}\n")
         raise SystemExit(USAGE_STATUS) from None
     except (ValueError, CommandError, *START_ERRORS) as error:
         exit_with_error(USAGE_STATUS, str(error))
     except OSError as error:
-        exit_with_error(USAGE_STATUS, f"{error.filename}: {(error.strerror or '').lower()}")
+        name = "" if error.filename is None else f"{error.filename}: "
+        exit_with_error(USAGE_STATUS, f"{name}{(error.strerror or str(error)).lower()}")
     if status:
         raise SystemExit(status)
 
@@ -174,6 +180,8 @@ def _seconds(option: str, text: str | None) -> float | None:
     milliseconds = duration_ms(text)
     if milliseconds <= 0:
         raise ValueError(f"{option} {text!r} is not longer than 0")
+    if milliseconds > _MAX_DURATION_MS:
+        raise ValueError(f"{option} {text!r} is longer than 30 days")
     return milliseconds / 1000
 
 
@@ -236,7 +244,7 @@ class _Output:
         if arguments.html is not None:
             _check_library("--html", "jinja2")
         resume = arguments.resume
-        self._file = None if resume is None else ResultFile(resume, options.command)
+        self._file = None if resume is None else ResultFile(resume, options)
         self.results: list[CaseResult] = [] if self._file is None else self._file.results
         self._paths = [
             (path, write)
@@ -248,7 +256,7 @@ class _Output:
             if path is not None
         ]
         for path, _ in self._paths:
-            Path(path).touch()  # an invalid path is reported before the sweep
+            _check_writable(path)
 
     def add(self, result: CaseResult) -> None:
         """Add a result."""
@@ -270,8 +278,23 @@ class _Output:
                 print_output(f"{line}\n")
         print_output(f"{summary(results, total)}\n")
         for path, text in self._paths:
-            Path(path).write_text(text(results, self._options, total), encoding="utf-8")
+            shape = text(results, self._options, total)
+            # Arguments of the command can have bytes that are not UTF-8.
+            Path(path).write_text(shape, encoding="utf-8", errors="backslashreplace")
         return FAILED_STATUS if any(each.verdict.is_finding for each in results) else 0
+
+
+def _check_writable(path: str) -> None:
+    """Raise OSError or ValueError for a file that cannot be written, before the sweep runs.
+
+    The file is not opened, because the reader of a pipe would see its end.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"{path} is a directory: write the name of a file")
+    target.touch()
+    if not os.access(target, os.W_OK):
+        raise ValueError(f"{path} cannot be written: permission denied")
 
 
 def _check_library(option: str, name: str) -> None:
@@ -321,7 +344,9 @@ def _sweep(
         interrupted = True
         sweep.stop()
     status = output.write(total)
-    return _INTERRUPTED_STATUS if interrupted else status
+    if interrupted:
+        raise KeyboardInterrupt
+    return status
 
 
 def _is_over(deadline: float | None) -> Callable[[], bool]:

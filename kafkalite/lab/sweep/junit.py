@@ -34,7 +34,7 @@ def junit_xml(results: Sequence[CaseResult], options: SweepOptions) -> str:
             suite,
             "testcase",
             classname=f"sweep.{each.schedule[0].api}",
-            name=each.text,
+            name=_valid(each.text),
             time=f"{each.seconds:.3f}",
         )
         message = _valid("; ".join(each.verdict.reasons) or each.verdict.outcome.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,31 +53,48 @@ def result_as_json(result: CaseResult) -> dict[str, Any]:
 
 
 def _result_of(shape: Any) -> CaseResult:  # noqa: ANN401 - JSON
-    return CaseResult(
+    """Return the result that an object of JSON has; raises ValueError, KeyError and TypeError."""
+    result = CaseResult(
         schedule=parse_schedule(shape["case"]),
         verdict=Verdict(outcome=Outcome(shape["outcome"]), reasons=tuple(shape["reasons"])),
-        seconds=shape["seconds"],
+        seconds=float(shape["seconds"]),
         output=shape["output"],
         timeline=tuple(Moment(**each) for each in shape["timeline"]),
     )
+    moments = result.timeline
+    texts = [result.output, *shape["reasons"], *(text for each in moments for text in each[1:])]
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("a text must be a string")
+    if not all(isinstance(each.at_ms, int) for each in moments):
+        raise TypeError("a time must be a whole number")
+    return result
 
 
 class ResultFile:
-    """A file of JSON lines: the command of a sweep, and the result of each case when it ends."""
+    """A file of JSON lines: the options of a sweep, and the result of each case when it ends."""
 
-    def __init__(self, path: str, command: Sequence[str]) -> None:
+    def __init__(self, path: str, options: SweepOptions) -> None:
         """Read the file if it exists.
 
-        Raises ResumeError for one of another command, and for one that is damaged, and OSError.
+        Raises ResumeError for one of another command, and for one that is damaged, and OSError. A
+        last line that was not written to its end is removed, but only from a file of this sweep.
         """
         self._path = Path(path)
-        self._command = list(command)
+        self._command = list(options.command)
+        self._options = {
+            "--state": options.state,
+            "--brokers": options.brokers,
+            "--clock": options.clock,
+            "--check": list(options.check),
+        }
         self.results: list[CaseResult] = []
         """The results that the file had."""
+        if self._path.exists() and not self._path.is_file():
+            raise ResumeError(f"{path} is not a regular file")
         if self._path.exists() and self._path.stat().st_size:
             self._read()
         else:
-            self._append({"version": _VERSION, "command": self._command})
+            self._append({"version": _VERSION, "command": self._command, "options": self._options})
 
     def add(self, result: CaseResult) -> None:
         """Add a result; raises OSError."""
@@ -87,19 +105,28 @@ class ResultFile:
             file.write(f"{json.dumps(shape)}\n")
 
     def _read(self) -> None:
-        text = self._path.read_text(encoding="utf-8", errors="replace")
-        lines = text.splitlines()
-        if not text.endswith("\n"):  # a sweep was killed while it wrote
-            lines.pop()
-            self._path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        data = self._path.read_bytes()
+        complete = data[: data.rfind(b"\n") + 1]
+        if not complete:
+            raise ResumeError(f"{self._path} has no results of a sweep: it has no line")
         try:
-            first, *others = [json.loads(line) for line in lines]
+            first, *others = [json.loads(line) for line in complete.splitlines()]
             command, version = first["command"], first["version"]
             if version == _VERSION:
+                self._check_options(command, first["options"])
                 self.results = [_result_of(each) for each in others]
-        except (ValueError, KeyError, TypeError) as error:
+        except ResumeError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ResumeError(f"{self._path} has no results of a sweep: {error}") from error
         if version != _VERSION:
             raise ResumeError(f"{self._path} is of another release of kafkalite")
+        if len(complete) < len(data):  # a sweep was killed while it wrote
+            os.truncate(self._path, len(complete))
+
+    def _check_options(self, command: Any, options: Any) -> None:  # noqa: ANN401 - JSON
         if command != self._command:
             raise ResumeError(f"{self._path} is of another command: {shlex.join(command)}")
+        names = [name for name, value in self._options.items() if options[name] != value]
+        if names:
+            raise ResumeError(f"{self._path} is of a sweep with another {' and '.join(names)}")

@@ -78,6 +78,8 @@ def test_random_schedules_are_shrunk(capsys: pytest.CaptureFixture[str]) -> None
         (["--case", "Produce late", "--", "true"], "must begin with an API and a number"),
         (["--keep", "--", "true"], "--keep needs --case, which says whose broker to keep"),
         (["--json", "/none/a.json", "--", "true"], "/none/a.json: no such file or directory"),
+        (["--json", "/", "--", "true"], "/ is a directory: write the name of a file"),
+        (["--timeout", "31d", "--", "true"], "--timeout '31d' is longer than 30 days"),
         (["--random", "0", "--", "true"], "--random 0 is not above 0"),
         (["--jobs", "0", "--", "true"], "--jobs 0 is not between 1 and 64"),
         (["--budget", "10", "--", "true"], "'10'"),

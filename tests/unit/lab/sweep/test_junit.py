@@ -31,3 +31,9 @@ def test_an_output_with_control_characters_is_valid_xml() -> None:
     )
     (suite,) = ET.fromstring(text.partition("?>")[2])  # noqa: S314
     assert "�[1m�" in (suite[0][0].text or "")
+
+
+def test_a_client_id_with_control_characters_is_valid_xml() -> None:
+    text = junit_xml([result("Fetch#1 client='\x1b<b>' late", Outcome.SURVIVED)], OPTIONS)
+    (suite,) = ET.fromstring(text.partition("?>")[2])  # noqa: S314
+    assert suite[0].get("name") == "Fetch#1 client='�<b>' late"
