@@ -24,7 +24,6 @@ from kafkalite.lab.checker.history import (
     Coverage,
     Delivery,
     Event,
-    FirstUse,
     History,
     Lifetime,
     Marker,
@@ -113,9 +112,8 @@ class Collector:
 
     def _note_use(self, event: Event, sender: str | None) -> None:
         if sender:
-            uses = self._history.first_uses.setdefault((sender, event.broker), [])
-            if all(use.connection != event.connection for use in uses):
-                uses.append(FirstUse(event.connection, event.sent_ns))
+            uses = self._history.first_uses.setdefault((sender, event.broker), {})
+            uses.setdefault(event.connection, event.sent_ns)
 
     def leave_undecided(self, reason: str) -> None:
         """Count what the history does not have."""

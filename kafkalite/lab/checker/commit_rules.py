@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.lab.checker.effective_commits import GroupPartition, effective_commits
+from kafkalite.lab.checker.effective_commits import GroupPartition, at_ns, effective_commits
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
-from kafkalite.lab.checker.history import Outcome, Range
+from kafkalite.lab.checker.history import Outcome, Range, sent_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,47 +84,46 @@ def contradicted(history: History) -> Iterator[Finding]:
     The history decides it only if no commit was in flight. If the offset is that of a commit that
     was not answered, this commit took effect after its client had given it up.
     """
-    effective = effective_commits(history)
+    effective, every = effective_commits(history), _commits(history)
     seen: set[tuple[GroupPartition, int, int]] = set()
     for row in history.committed_offsets:
         key = GroupPartition(row.group, row.partition)
-        before = [each for each in effective.get(key, ()) if each.at_ns < row.event.sent_ns]
-        if not before or before[-1].commit.offset == row.offset:
+        own = effective.get(key, [])
+        count = bisect_left(own, row.event.sent_ns, key=at_ns)
+        if not count or own[count - 1].commit.offset == row.offset:
             continue
-        latest = before[-1].commit
-        if _is_in_flight(history, key, latest, row) or (key, before[-1].at_ns, row.offset) in seen:
+        latest, contradiction = own[count - 1].commit, (key, own[count - 1].at_ns, row.offset)
+        if contradiction in seen or _is_in_flight(every[key], latest, row):
             continue
-        seen.add((key, before[-1].at_ns, row.offset))
-        yield _contradiction(history, key, latest, row)
+        seen.add(contradiction)
+        yield _contradiction(every[key], key, latest, row)
 
 
-def _is_in_flight(
-    history: History, key: GroupPartition, latest: Commit, row: CommittedOffset
-) -> bool:
+def _commits(history: History) -> dict[GroupPartition, list[Commit]]:
+    found: dict[GroupPartition, list[Commit]] = defaultdict(list)
+    for each in history.commits:
+        found[GroupPartition(each.group, each.partition)].append(each)
+    return found
+
+
+def _is_in_flight(commits: list[Commit], latest: Commit, row: CommittedOffset) -> bool:
     """Return whether another commit may have taken effect between a commit and an answer.
 
     A commit without an answer counts from the latest accepted one on.
     """
     until_ns = row.event.answered_ns or row.event.sent_ns
-    return any(
-        each.group == key.group
-        and each.partition == key.partition
-        and each is not latest
-        and latest.event.sent_ns < each.event.sent_ns < until_ns
-        and each.outcome is not Outcome.REFUSED
-        for each in history.commits
-    )
+    begin = bisect_right(commits, latest.event.sent_ns, key=sent_ns)
+    end = bisect_left(commits, until_ns, lo=begin, key=sent_ns)
+    return any(each.outcome is not Outcome.REFUSED for each in commits[begin:end])
 
 
 def _contradiction(
-    history: History, key: GroupPartition, latest: Commit, row: CommittedOffset
+    commits: list[Commit], key: GroupPartition, latest: Commit, row: CommittedOffset
 ) -> Finding:
     delayed = [
         each
-        for each in history.commits
+        for each in commits
         if each.outcome is Outcome.UNKNOWN
-        and each.group == key.group
-        and each.partition == key.partition
         and each.offset == row.offset
         and each.event.sent_ns < row.event.sent_ns
     ]
@@ -160,15 +159,14 @@ def zombie_commits(history: History) -> Iterator[Finding]:
 
     The other member must have begun after the last fetch of the first one (KAFKA-19779, KIP-1251).
     """
-    deliveries: dict[GroupPartition, list[Delivery]] = defaultdict(list)
+    owners: dict[GroupPartition, _Owners] = defaultdict(_Owners)
     for row in history.deliveries:
         if row.group is not None and row.member is not None and not row.is_shared:
-            deliveries[GroupPartition(row.group, row.partition)].append(row)
+            owners[GroupPartition(row.group, row.partition)].add(row)
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED or not commit.member:
             continue
-        rows = deliveries.get(GroupPartition(commit.group, commit.partition), [])
-        newer = _newer_owner(commit, rows)
+        newer = owners[GroupPartition(commit.group, commit.partition)].newer(commit)
         if newer is not None:
             yield Finding(
                 rule=ZOMBIE_COMMIT,
@@ -184,28 +182,44 @@ def zombie_commits(history: History) -> Iterator[Finding]:
             )
 
 
-def _newer_owner(commit: Commit, rows: list[Delivery]) -> Delivery | None:
-    """Return the first delivery to another member after those to the member that commits.
+class _Owners:
+    """The deliveries of a partition to the members of a group, in the order of their requests."""
 
-    The rows are in the order of their requests. The search begins at the commit, because there are
-    few deliveries between a commit and the latest one to its member.
-    """
-    sent_ns = commit.event.sent_ns
-    others: list[Delivery] = []
-    for index in range(bisect_left(rows, sent_ns, key=_sent_ns) - 1, -1, -1):
-        row = rows[index]
-        if (row.event.answered_ns or 0) >= sent_ns:
-            continue
-        if row.member != commit.member:
-            others.append(row)
-            continue
-        later = (each for each in reversed(others) if each.event.sent_ns > row.event.sent_ns)
-        return next(later, None)
-    return None
+    def __init__(self) -> None:
+        self._rows: list[Delivery] = []
+        self._indexes: dict[str | None, list[int]] = defaultdict(list)
+        """Member → indexes of its deliveries."""
+
+    def add(self, row: Delivery) -> None:
+        """Add the next delivery."""
+        self._indexes[row.member].append(len(self._rows))
+        self._rows.append(row)
+
+    def newer(self, commit: Commit) -> Delivery | None:
+        """Return the first delivery to another member after those to the member that commits."""
+        commit_ns = commit.event.sent_ns
+        rows, own = self._rows, self._indexes.get(commit.member, [])
+        end = bisect_left(rows, commit_ns, key=sent_ns)
+        last = bisect_left(own, end) - 1
+        while last >= 0 and not _is_answered_before(rows[own[last]], commit_ns):
+            last -= 1
+        if last < 0:
+            return None
+        latest = rows[own[last]]
+        return next(
+            (
+                rows[index]
+                for index in range(own[last] + 1, end)
+                if rows[index].member != commit.member
+                and rows[index].event.sent_ns > latest.event.sent_ns
+                and _is_answered_before(rows[index], commit_ns)
+            ),
+            None,
+        )
 
 
-def _sent_ns(row: Delivery) -> int:
-    return row.event.sent_ns
+def _is_answered_before(row: Delivery, time_ns: int) -> bool:
+    return (row.event.answered_ns or 0) < time_ns
 
 
 def commits_across_incarnations(history: History) -> Iterator[Finding]:
@@ -213,19 +227,16 @@ def commits_across_incarnations(history: History) -> Iterator[Finding]:
 
     A commit names the topic, so the offset of the deleted topic becomes one of the new topic.
     """
-    fetched: dict[tuple[Client, str], list[Delivery]] = defaultdict(list)
+    fetched: dict[tuple[Client, str, int], list[Delivery]] = defaultdict(list)
     for row in history.deliveries:
-        fetched[row.event.client, row.partition.topic].append(row)
+        fetched[row.event.client, row.partition.topic, row.partition.number].append(row)
     for commit in history.commits:
         partition = commit.partition
         if commit.outcome is not Outcome.ACCEPTED or not partition.incarnation:
             continue
-        earlier = [
-            row
-            for row in fetched.get((commit.event.client, partition.topic), ())
-            if row.event.sent_ns < commit.event.sent_ns and row.partition.number == partition.number
-        ]
-        if earlier and earlier[-1].partition.incarnation < partition.incarnation:
+        rows = fetched.get((commit.event.client, partition.topic, partition.number), [])
+        count = bisect_left(rows, commit.event.sent_ns, key=sent_ns)
+        if count and rows[count - 1].partition.incarnation < partition.incarnation:
             yield Finding(
                 rule=OTHER_INCARNATION,
                 severity=Severity.VIOLATION,
@@ -235,5 +246,5 @@ def commits_across_incarnations(history: History) -> Iterator[Finding]:
                 partition=partition,
                 group=commit.group,
                 client=commit.event.client,
-                proofs=(earlier[-1].event.proof, commit.event.proof),
+                proofs=(rows[count - 1].event.proof, commit.event.proof),
             )

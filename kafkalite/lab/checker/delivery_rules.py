@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from kafkalite.lab.checker.effective_commits import GroupPartition, effective_commits
+from kafkalite.lab.checker.effective_commits import GroupPartition, at_ns, effective_commits
 from kafkalite.lab.checker.findings import Finding, Severity
-from kafkalite.lab.checker.history import Range, merged, without
+from kafkalite.lab.checker.history import HasEvent, Range, intersection, merged, sent_ns, without
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafkalite.lab.checker.effective_commits import EffectiveCommit
     from kafkalite.lab.checker.history import (
+        Client,
         Commit,
         Coverage,
         Delivery,
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
         Partition,
         Write,
     )
+
+T = TypeVar("T", bound=HasEvent)
 
 LOST: Final = "lost"
 DELIVERED_TWICE: Final = "delivered twice"
@@ -61,7 +66,7 @@ def lost(history: History) -> Iterator[Finding]:
     outcomes = TransactionOutcomes(history)
     acknowledged = history.acknowledged()
     coverages, effective = _coverages(history), effective_commits(history)
-    in_answers = _delivered(history)
+    in_answers, lookups = _delivered(history), _first_lookups(history)
     of_unknown_groups = {row.partition for row in history.coverages if row.group is None}
     for key, rows in coverages.items():
         partition = key.partition
@@ -69,6 +74,7 @@ def lost(history: History) -> Iterator[Finding]:
             continue
         covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
         commits = [each.commit for each in effective.get(key, ())]
+        after = _After(_Earliest(rows, _first_offset), _Earliest(commits, _offset), lookups)
         passed = max([covered[-1].last + 1, *(commit.offset for commit in commits)])
         delivered = in_answers[partition]
         carried = _carried_over(coverages, key, rows)
@@ -83,7 +89,7 @@ def lost(history: History) -> Iterator[Finding]:
                 skip = (
                     _carried_skip(carried)
                     if carried is not None and is_before
-                    else _skip(history, key, part, rows, commits)
+                    else _skip(key, part, after)
                 )
                 yield _lost(key, write, part, skip)
             for part in _missing_in_log(whole, covered, delivered):
@@ -128,15 +134,7 @@ _MISSING: Final = _Skip(
 def _missing_in_log(whole: Range, covered: list[Range], delivered: list[Range]) -> list[Range]:
     """Return the offsets from which the group fetched, but which no answer has."""
     missing = without(whole, delivered)
-    return [part for each in missing for part in _intersection(each, covered)]
-
-
-def _intersection(whole: Range, others: list[Range]) -> list[Range]:
-    return [
-        Range(max(whole.first, each.first), min(whole.last, each.last))
-        for each in others
-        if each.first <= whole.last and each.last >= whole.first
-    ]
+    return [part for each in missing for part in intersection(each, covered)]
 
 
 def _coverages(history: History) -> dict[GroupPartition, list[Coverage]]:
@@ -154,28 +152,58 @@ def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
     )
 
 
-def _skip(
-    history: History,
-    key: GroupPartition,
-    part: Range,
-    coverages: list[Coverage],
-    commits: list[Commit],
-) -> _Skip:
+class _Earliest(Generic[T]):
+    """Finds the row that was sent first of those whose offset is above another one."""
+
+    def __init__(self, rows: Iterable[T], offset: Callable[[T], int]) -> None:
+        self._offsets: list[int] = []
+        self._rows: list[T] = []
+        numbered = sorted(
+            ((offset(row), index, row) for index, row in enumerate(rows)), key=itemgetter(0)
+        )
+        earliest: tuple[int, int, T] | None = None
+        for position, index, row in reversed(numbered):
+            if earliest is None or (sent_ns(row), index) < earliest[:2]:
+                earliest = sent_ns(row), index, row
+            self._offsets.append(-position)
+            self._rows.append(earliest[2])
+
+    def above(self, offset: int) -> T | None:
+        """Return the row, or None."""
+        count = bisect_left(self._offsets, -offset)
+        return self._rows[count - 1] if count else None
+
+
+_LookedUp = dict[tuple["Partition", int, "Client"], int]
+
+
+def _first_lookups(history: History) -> _LookedUp:
+    """Return partition, offset and client → when the client first looked the offset up."""
+    found: _LookedUp = {}
+    for each in history.lookups:
+        found.setdefault((each.partition, each.offset, each.event.client), each.event.sent_ns)
+    return found
+
+
+class _After(NamedTuple):
+    """What a group requested after some records."""
+
+    coverages: _Earliest[Coverage]
+    commits: _Earliest[Commit]
+    lookups: _LookedUp
+
+
+def _skip(key: GroupPartition, part: Range, after: _After) -> _Skip:
     """Return why a group did not fetch a range that it passed."""
-    later = [row for row in coverages if row.first_offset > part.last]
-    first_later = min(later, key=lambda row: row.event.sent_ns, default=None)
-    passing = [each for each in commits if each.offset > part.last]
-    first_commit = min(passing, key=lambda each: each.event.sent_ns, default=None)
+    first_later = after.coverages.above(part.last)
+    first_commit = after.commits.above(part.last)
     if first_later is not None and (
         first_commit is None or first_later.event.sent_ns < first_commit.event.sent_ns
     ):
-        is_reset = any(
-            lookup.partition == key.partition
-            and lookup.offset == first_later.first_offset
-            and lookup.event.client == first_later.event.client
-            and lookup.event.sent_ns < first_later.event.sent_ns
-            for lookup in history.lookups
+        looked_up_ns = after.lookups.get(
+            (key.partition, first_later.first_offset, first_later.event.client)
         )
+        is_reset = looked_up_ns is not None and looked_up_ns < first_later.event.sent_ns
         place = f"offset {first_later.first_offset}"
         if is_reset:
             text = f"{first_later.event.client} looked up {place} and fetched from there"
@@ -224,7 +252,7 @@ def delivered_twice(history: History) -> Iterator[Finding]:
         for row in sorted(rows, key=lambda each: each.event.answered_ns or 0):
             whole = Range(row.first_offset, row.last_offset)
             for member, (ranges, latest) in earlier.items():
-                for part in _intersection(whole, ranges):
+                for part in intersection(whole, ranges):
                     yield _delivered_twice(key, part, latest, row, member, commits)
             ranges = earlier[row.member][0] if row.member in earlier else []
             earlier[row.member] = merged([*ranges, whole]), row
@@ -238,8 +266,8 @@ def _delivered_twice(  # noqa: PLR0917 - private
     member: str | None,
     commits: list[EffectiveCommit],
 ) -> Finding:
-    committed = [each.commit.offset for each in commits if each.at_ns < row.event.sent_ns]
-    was_committed = bool(committed) and committed[-1] > part.first
+    count = bisect_left(commits, row.event.sent_ns, key=at_ns)
+    was_committed = count > 0 and commits[count - 1].commit.offset > part.first
     is_other = member != row.member or earlier.event.client != row.event.client
     cause = REBALANCE if is_other else POSITION_MOVED_BACK
     detail = f"{earlier.event.client} and {row.event.client}" if is_other else str(row.event.client)
@@ -311,7 +339,7 @@ def unread(history: History) -> Iterator[Finding]:
             for part in without(Range(write.first_offset, write.last_offset), ranges)
         ]
         for part in merged(rest):
-            proofs = [each.event.proof for each in writes if each.first_offset <= part.last]
+            count = bisect_right(writes, part.last, key=_first_offset)
             yield Finding(
                 rule=UNREAD,
                 severity=Severity.NOTE,
@@ -320,5 +348,13 @@ def unread(history: History) -> Iterator[Finding]:
                 partition=partition,
                 offsets=part,
                 records=part.last - part.first + 1,
-                proofs=(proofs[-1],),
+                proofs=(writes[count - 1].event.proof,),
             )
+
+
+def _first_offset(row: Write | Coverage) -> int:
+    return row.first_offset
+
+
+def _offset(commit: Commit) -> int:
+    return commit.offset

@@ -37,17 +37,18 @@ def effective_commits(history: History) -> dict[GroupPartition, list[EffectiveCo
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED:
             continue
-        at_ns = commit.event.answered_ns
+        taken_ns = commit.event.answered_ns
         if commit.is_transactional:
             end = outcomes.end_after(commit.producer_id, commit.event)
-            at_ns = end.event.answered_ns if end is not None and end.is_commit else None
-        if at_ns is not None:
+            taken_ns = end.event.answered_ns if end is not None and end.is_commit else None
+        if taken_ns is not None:
             key = GroupPartition(commit.group, commit.partition)
-            found[key].append(EffectiveCommit(at_ns, commit))
+            found[key].append(EffectiveCommit(taken_ns, commit))
     for commits in found.values():
-        commits.sort(key=_at_ns)
+        commits.sort(key=at_ns)
     return found
 
 
-def _at_ns(commit: EffectiveCommit) -> int:
+def at_ns(commit: EffectiveCommit) -> int:
+    """Return when a commit took effect."""
     return commit.at_ns

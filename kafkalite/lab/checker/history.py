@@ -6,6 +6,7 @@ requests were sent. Times are in nanoseconds since the Unix epoch.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Client(NamedTuple):
@@ -354,13 +355,6 @@ class TopicEvent:
     kind: Lifetime
 
 
-class FirstUse(NamedTuple):
-    """The first request of a member or transactional id on a connection."""
-
-    connection: int
-    at_ns: int
-
-
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Bytes of a connection that are missing in a capture, so that requests may be missing.
@@ -400,9 +394,9 @@ class History:
     share_resets: list[ShareReset] = field(default_factory=list)
     delivery_limits: dict[str, int] = field(default_factory=dict)
     """Share group → maximum number of deliveries of a record, as far as requests name it."""
-    first_uses: dict[tuple[str, str], list[FirstUse]] = field(default_factory=dict)
-    """Member or transactional id, and broker → first requests on each connection to its
-    coordinator."""
+    first_uses: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    """Member or transactional id, and broker → connection to its coordinator → time of the first
+    request there."""
     compacted_topics: set[str] = field(default_factory=set)
     cluster_ids: set[str] = field(default_factory=set)
     """Ids of the clusters that the requests went to; a history is that of one cluster."""
@@ -418,7 +412,7 @@ class History:
             self.topic_events, self.acknowledgements, self.share_session_uses, self.share_resets,
             self.transaction_additions,
         ):  # fmt: skip
-            table.sort(key=_sent_ns)
+            table.sort(key=sent_ns)
 
     def was_given_up(self, event: Event, sender: str) -> bool:
         """Return whether a request arrived when its sender had a newer connection to the broker.
@@ -427,8 +421,11 @@ class History:
         request on the older one was delayed by the network. `sender` is a member or transactional
         id.
         """
-        uses = self.first_uses.get((sender, event.broker), ())
-        return any(use.connection > event.connection and use.at_ns < event.sent_ns for use in uses)
+        uses = self.first_uses.get((sender, event.broker), {})
+        return any(
+            connection > event.connection and at_ns < event.sent_ns
+            for connection, at_ns in uses.items()
+        )
 
     def acknowledged(self) -> dict[Partition, list[Write]]:
         """Return the acknowledged batches by partition, in the order of their offsets."""
@@ -441,12 +438,16 @@ class History:
         return found
 
 
-class _Row(Protocol):
+class HasEvent(Protocol):
+    """A row of any table."""
+
     @property
-    def event(self) -> Event: ...
+    def event(self) -> Event:
+        """Its request."""
 
 
-def _sent_ns(row: _Row) -> int:
+def sent_ns(row: HasEvent) -> int:
+    """Return when the request of a row was sent, by which tables are ordered."""
     return row.event.sent_ns
 
 
@@ -473,17 +474,28 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
     return result
 
 
-def without(whole: Range, covered: Iterable[Range]) -> list[Range]:
-    """Return the parts of a range that are in none of the others, which are in order."""
+def without(whole: Range, covered: Sequence[Range]) -> list[Range]:
+    """Return the parts of a range that are in none of the others, which are `merged`."""
     rest, position = [], whole.first
-    for each in covered:
-        if each.last < position:
-            continue
-        if each.first > whole.last:
-            break
+    for each in intersection(whole, covered):
         if each.first > position:
             rest.append(Range(position, each.first - 1))
         position = each.last + 1
     if position <= whole.last:
         rest.append(Range(position, whole.last))
     return rest
+
+
+def intersection(whole: Range, others: Sequence[Range]) -> list[Range]:
+    """Return the parts of a range that are in others, which are `merged`."""
+    found = []
+    for index in range(bisect_left(others, whole.first, key=_last), len(others)):
+        each = others[index]
+        if each.first > whole.last:
+            break
+        found.append(Range(max(whole.first, each.first), min(whole.last, each.last)))
+    return found
+
+
+def _last(each: Range) -> int:
+    return each.last

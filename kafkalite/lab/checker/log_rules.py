@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import Finding, Severity
-from kafkalite.lab.checker.history import Outcome, Range
+from kafkalite.lab.checker.history import Outcome, Range, sent_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,9 +180,11 @@ def zombie_writes(history: History) -> Iterator[Finding]:
         if write.outcome is not Outcome.ACCEPTED or not write.transactional_id:
             continue
         known = starts.get(write.transactional_id, [])
-        newer = [each for each in known if _is_answered_before(each, write)]
-        if newer and _is_older(write, newer[-1], known):
-            yield _zombie_write(write, newer[-1])
+        index = bisect_left(known, write.event.sent_ns, key=sent_ns) - 1
+        while index >= 0 and not _is_answered_before(known[index], write):
+            index -= 1
+        if index >= 0 and _is_older(write, index, known):
+            yield _zombie_write(write, known[index])
 
 
 def _is_answered_before(start: ProducerStart, write: Write) -> bool:
@@ -189,12 +192,12 @@ def _is_answered_before(start: ProducerStart, write: Write) -> bool:
     return answered_ns is not None and answered_ns < write.event.sent_ns
 
 
-def _is_older(write: Write, newest: ProducerStart, starts: list[ProducerStart]) -> bool:
-    """Return whether a batch is of an earlier instance than the newest one."""
+def _is_older(write: Write, index: int, starts: list[ProducerStart]) -> bool:
+    """Return whether a batch is of an earlier instance than the one at an index."""
+    newest = starts[index]
     if write.batch.producer_id == newest.producer_id:
         return write.batch.producer_epoch < newest.producer_epoch
-    earlier = starts[: starts.index(newest)]
-    return any(each.producer_id == write.batch.producer_id for each in earlier)
+    return any(each.producer_id == write.batch.producer_id for each in starts[:index])
 
 
 def _zombie_write(write: Write, newer: ProducerStart) -> Finding:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Severity
-from kafkalite.lab.checker.history import Proof, Range, Undecided
+from kafkalite.lab.checker.history import Proof, Range, Undecided, intersection, merged
 from kafkalite.lab.checker.log_rules import DUPLICATE
 
 if TYPE_CHECKING:
@@ -32,20 +32,21 @@ def decided(
     """
     if not losses:
         return [*findings], []
+    lost = merged(Range(*sorted((each.from_ns, each.until_ns))) for each in losses)
     clear: list[Finding] = []
     unclear: Counter[str] = Counter()
     for finding in findings:
-        if finding.severity is Severity.NOTE or not _is_unclear(finding, losses):
+        if finding.severity is Severity.NOTE or not _is_unclear(finding, lost):
             clear.append(finding)
         else:
             unclear[f'findings of "{finding.rule}", because {LOST_BYTES}'] += 1
     return clear, [Undecided(*each) for each in sorted(unclear.items())]
 
 
-def _is_unclear(finding: Finding, losses: Sequence[Loss]) -> bool:
+def _is_unclear(finding: Finding, lost: Sequence[Range]) -> bool:
     times = [each.at_ns for each in finding.proofs if isinstance(each, Proof)]
     if not times:
         return False
     begins_early = finding.cause in _SINCE_THE_START or finding.rule == DUPLICATE
     window = Range(0 if begins_early else min(times), max(times))
-    return any(each.from_ns <= window.last and each.until_ns >= window.first for each in losses)
+    return bool(intersection(window, lost))

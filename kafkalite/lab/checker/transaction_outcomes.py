@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkalite.lab.checker.history import Outcome
+from kafkalite.lab.checker.history import Outcome, sent_ns
 
 if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
@@ -29,9 +29,11 @@ class TransactionOutcomes:
             key: [found[offset] for offset in sorted(found)] for key, found in unique.items()
         }
         self._ends: dict[int, list[TransactionEnd]] = defaultdict(list)
+        self._ends_of_epoch: dict[tuple[int, int], list[TransactionEnd]] = defaultdict(list)
         for end in history.transaction_ends:  # in the order in which they were sent
             if end.outcome is Outcome.ACCEPTED:
                 self._ends[end.producer_id].append(end)
+                self._ends_of_epoch[end.producer_id, end.producer_epoch].append(end)
 
     def marker_after(self, partition: Partition, producer_id: int, offset: int) -> Marker | None:
         """Return the producer's first marker after an offset, which ends the transaction there."""
@@ -48,15 +50,15 @@ class TransactionOutcomes:
             bisect_left(markers, first, key=_offset) : bisect_right(markers, last, key=_offset)
         ]
 
-    def ends_of(self, producer_id: int) -> list[TransactionEnd]:
-        """Return the accepted EndTxn requests with a producer id, in the order of sending."""
-        return self._ends.get(producer_id, [])
+    def ends_of(self, producer_id: int, producer_epoch: int) -> list[TransactionEnd]:
+        """Return the accepted EndTxn requests of a producer, in the order of sending."""
+        return self._ends_of_epoch.get((producer_id, producer_epoch), [])
 
     def end_after(self, producer_id: int, event: Event) -> TransactionEnd | None:
         """Return the producer's first accepted EndTxn request that was sent after another one."""
-        return next(
-            (end for end in self.ends_of(producer_id) if end.event.sent_ns > event.sent_ns), None
-        )
+        ends = self._ends.get(producer_id, [])
+        index = bisect_right(ends, event.sent_ns, key=sent_ns)
+        return ends[index] if index < len(ends) else None
 
     def is_committed(
         self, partition: Partition, producer_id: int, offset: int, event: Event | None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
-from kafkalite.lab.checker.history import Outcome, Range
+from kafkalite.lab.checker.history import Outcome, Range, sent_ns
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 
 if TYPE_CHECKING:
@@ -150,16 +151,16 @@ def transactions_of(
         if write.is_acknowledged and write.batch.is_transactional:
             by_producer[write.batch.producer_id, write.batch.producer_epoch].append(write)
     for (producer_id, epoch), writes in by_producer.items():
-        rest = writes
-        for end in outcomes.ends_of(producer_id):
-            if end.producer_epoch != epoch or history.was_given_up(end.event, end.transactional_id):
+        begin = 0
+        for end in outcomes.ends_of(producer_id, epoch):
+            if history.was_given_up(end.event, end.transactional_id):
                 continue
-            own = [each for each in rest if each.event.sent_ns < end.event.sent_ns]
-            rest = rest[len(own) :]
-            if own:
-                yield Transaction(own, end)
-        if rest:
-            yield Transaction(rest, None)
+            stop = bisect_left(writes, end.event.sent_ns, lo=begin, key=sent_ns)
+            if stop > begin:
+                yield Transaction(writes[begin:stop], end)
+            begin = stop
+        if begin < len(writes):
+            yield Transaction(writes[begin:], None)
 
 
 def torn(history: History) -> Iterator[Finding]:
