@@ -14,7 +14,13 @@ from kafkalite.cli.capture_arguments import (
     check_captures,
     check_paths,
 )
-from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_output, print_to_stderr
+from kafkalite.cli.output import (
+    USAGE_STATUS,
+    exit_with_error,
+    os_error_text,
+    print_output,
+    print_to_stderr,
+)
 from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
@@ -86,7 +92,11 @@ def run(arguments: Namespace) -> None:
     if captures and not history.requests:
         exit_with_error(USAGE_STATUS, f"no requests in {', '.join(captures)}")
     directories += arguments.data_dir
-    result = check(history, read_books(directories) if directories else None)
+    try:
+        books = read_books(directories) if directories else None
+    except OSError as error:
+        exit_with_error(USAGE_STATUS, os_error_text(error))
+    result = check(history, books)
     rows = _counterfactuals(arguments, captures) if arguments.what_if else None
     if arguments.json:
         print_output(json.dumps(result.as_json() | ({} if rows is None else what_if(rows))) + "\n")

@@ -22,6 +22,13 @@ def exit_with_error(status: int, text: str) -> NoReturn:
     sys.exit(status)
 
 
+def os_error_text(error: OSError) -> str:
+    """Return the file of an error, if it names one, and the reason."""
+    if error.filename is None or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror.lower()}"
+
+
 def exit_immediately(status: int) -> NoReturn:
     """End the process without freeing its memory, because that takes seconds with many objects.
 

@@ -23,6 +23,7 @@ from kafkalite.cli.output import (
     USAGE_STATUS,
     as_json,
     exit_with_error,
+    os_error_text,
     print_output,
 )
 from kafkalite.cli.streams import open_closed_streams, printable
@@ -125,8 +126,7 @@ def _run(arguments: Namespace) -> None:
     except (ValueError, CommandError, *START_ERRORS) as error:
         exit_with_error(USAGE_STATUS, str(error))
     except OSError as error:
-        name = "" if error.filename is None else f"{error.filename}: "
-        exit_with_error(USAGE_STATUS, f"{name}{(error.strerror or str(error)).lower()}")
+        exit_with_error(USAGE_STATUS, os_error_text(error))
     if status:
         raise SystemExit(status)
 

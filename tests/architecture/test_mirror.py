@@ -42,10 +42,7 @@ TESTED_ELSEWHERE = {
     },
     "lab/sweep/follow_ups.py": "tests/unit/lab/sweep/test_sweep.py",
     "lab/sweep/runs.py": "tests/unit/lab/sweep/test_sweep.py",
-    **{
-        f"lab/checker/books/{name}.py": "tests/unit/lab/checker/books/test_reading.py"
-        for name in ("coordinator_logs", "model")
-    },
+    "lab/checker/books/model.py": "tests/unit/lab/checker/books/test_reading.py",
     "lab/checker/groups/requests.py": "tests/unit/lab/checker/groups/test_timeline.py",
     "lab/checker/observed_history.py": "tests/unit/testing/test_checks.py",
     "lab/checker/report.py": "tests/unit/cli/test_check.py",

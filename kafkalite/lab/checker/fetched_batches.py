@@ -9,6 +9,7 @@ from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.storage.batch import BatchView, ControlKind, split_batches
+from kafkalite.storage.record_format import MalformedRecordsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,8 +75,14 @@ def fetched_batches(row: Any) -> Iterator[FetchedBatch]:
 
 
 def is_commit_marker(view: BatchView) -> bool | None:
-    """Return whether a control batch commits its transaction; None for other control records."""
-    marker = view.control_marker()
+    """Return whether a control batch commits its transaction; None for other control records.
+
+    Raises `UnreadableBatchesError`.
+    """
+    try:
+        marker = view.control_marker()
+    except MalformedRecordsError as error:
+        raise UnreadableBatchesError from error
     return None if marker is None else marker.kind is ControlKind.COMMIT
 
 

@@ -34,6 +34,16 @@ class RangeMap(Generic[V]):
         self._entries[start:stop] = replacement
         self._firsts[start:stop] = [each.first for each, _ in replacement]
 
+    def remove_below(self, offset: int) -> None:
+        """Remove the values of all offsets before this one."""
+        start = bisect_left(self._firsts, offset)
+        if start and self._entries[start - 1][0].last >= offset:
+            start -= 1
+            cut, value = self._entries[start]
+            self._entries[start] = Range(offset, cut.last), value
+            self._firsts[start] = offset
+        del self._entries[:start], self._firsts[:start]
+
     def overlapping(self, whole: Range) -> Iterator[tuple[Range, V]]:
         """Yield the parts of a range that have a value, in the order of their offsets."""
         start, stop = self._overlap(whole)

@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - messages of any API
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ ALL_GROUPS: Final = ""
 """Key of the broker's limit in `History.delivery_limits`."""
 
 _SET: Final = 0
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class TypedRange(NamedTuple):
@@ -125,7 +127,7 @@ def described_limits(response: Any) -> Iterator[tuple[str, int]]:
     """Yield groups with their delivery limits from an answer to DescribeConfigs."""
     for result in response.results:
         for row in result.configs:
-            if row.name in DELIVERY_LIMIT_KEYS and (row.value or "").isdigit():
+            if row.name in DELIVERY_LIMIT_KEYS and _NUMBER.fullmatch(row.value or ""):
                 is_of_group = result.resource_type == GROUP_RESOURCE
                 yield result.resource_name if is_of_group else ALL_GROUPS, int(row.value)
 
@@ -134,7 +136,7 @@ def changed_limits(request: Any) -> Iterator[tuple[str, int]]:
     """Yield groups with their delivery limits from a request of IncrementalAlterConfigs."""
     for resource in request.resources:
         for row in resource.configs:
-            is_set = row.config_operation == _SET and (row.value or "").isdigit()
+            is_set = row.config_operation == _SET and _NUMBER.fullmatch(row.value or "")
             if row.name in DELIVERY_LIMIT_KEYS and is_set:
                 is_of_group = resource.resource_type == GROUP_RESOURCE
                 yield resource.resource_name if is_of_group else ALL_GROUPS, int(row.value)

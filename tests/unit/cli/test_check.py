@@ -113,3 +113,29 @@ def test_other_rules_are_replayed(capsys: pytest.CaptureFixture[str]) -> None:
         "cooperative assignment", "KIP-848", "static membership", "relaxed fencing",
     }  # fmt: skip
     assert result["assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("partition.metadata", b"\xff", "orders-0/partition.metadata: not a text file"),
+        ("00000000000000000000.log", None, "orders-0/00000000000000000000.log: not a regular file"),
+        ("../log-start-offset-checkpoint", b"a\nb\n", "log-start-offset-checkpoint: 0 rows, but"),
+    ],
+)
+def test_a_data_directory_that_cannot_be_read_is_refused(
+    name: str,
+    content: bytes | None,
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "meta.properties").touch()
+    (tmp_path / "orders-0").mkdir()
+    if content is None:
+        (tmp_path / "orders-0" / name).mkdir()
+    else:
+        (tmp_path / "orders-0" / "00000000000000000000.log").touch()
+        (tmp_path / "orders-0" / name).write_bytes(content)
+    assert run(str(tmp_path)) == 2
+    assert text in capsys.readouterr().err

@@ -10,7 +10,7 @@ from kafkalite.lab.checker.books.model import LogKey
 from kafkalite.lab.checker.books.rules import latest_commits
 from kafkalite.lab.checker.effective_commits import effective_commits
 from kafkalite.lab.checker.findings import Finding, Severity
-from kafkalite.lab.checker.history import Marker, Outcome, Range, Undecided
+from kafkalite.lab.checker.history import Marker, Outcome, Range, Undecided, merged, without
 from kafkalite.lab.checker.transaction_rules import transactions_of
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.shares.acknowledgement import AcknowledgeType
@@ -146,7 +146,7 @@ class Comparison:
             (key.group_id, names.get(key.topic_id), key.partition): share
             for key, share in self._books.shares.items()
         }
-        settled: dict[tuple[str, Partition], set[int]] = {}
+        settled: dict[tuple[str, Partition], list[Range]] = {}
         for row in self._history.acknowledgements:
             if row.outcome is not Outcome.ACCEPTED or row.type != AcknowledgeType.ACCEPT:
                 continue
@@ -158,17 +158,13 @@ class Comparison:
                 continue
             key = row.group, row.partition
             if key not in settled:
-                settled[key] = {
-                    offset
+                settled[key] = merged(
+                    Range(each.first_offset, each.last_offset)
                     for each in share.batches
                     if each.delivery_state == DeliveryState.ACKNOWLEDGED
-                    for offset in range(each.first_offset, each.last_offset + 1)
-                }
-            missing = [
-                offset
-                for offset in range(max(row.first_offset, share.start_offset), row.last_offset + 1)
-                if offset not in settled[key]
-            ]
+                )
+            whole = Range(max(row.first_offset, share.start_offset), row.last_offset)
+            missing = without(whole, settled[key])
             if missing:
                 yield _missing_acknowledgement(row, missing, share.proof)
 
@@ -244,10 +240,13 @@ def _missing_commit(key: GroupPartition, last: Commit, rows: list[LoggedCommit])
     return replace(finding, group=key.group, proofs=proofs)
 
 
-def _missing_acknowledgement(row: Acknowledgement, missing: list[int], proof: LogProof) -> Finding:
+def _missing_acknowledgement(
+    row: Acknowledgement, missing: list[Range], proof: LogProof
+) -> Finding:
+    records = sum(each.last - each.first + 1 for each in missing)
     finding = _finding(
         ACKNOWLEDGEMENT,
-        f"{len(missing)} records from offset {missing[0]} of {row.partition} were accepted by "
+        f"{records} records from offset {missing[0].first} of {row.partition} were accepted by "
         f"{row.event.client} in share group {row.group}, but the state of the group does not have "
         "it",
         row.event,
@@ -256,8 +255,8 @@ def _missing_acknowledgement(row: Acknowledgement, missing: list[int], proof: Lo
     return replace(
         finding,
         group=row.group,
-        offsets=Range(missing[0], missing[-1]),
-        records=len(missing),
+        offsets=Range(missing[0].first, missing[-1].last),
+        records=records,
         proofs=(*finding.proofs, proof),
     )
 

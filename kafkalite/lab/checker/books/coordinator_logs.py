@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kafkalite.lab.checker.books.model import LoggedCommit, LoggedShareState, LoggedTransaction
-from kafkalite.lab.checker.fetched_batches import is_commit_marker
+from kafkalite.lab.checker.fetched_batches import UnreadableBatchesError, is_commit_marker
+from kafkalite.lab.checker.history import Range
+from kafkalite.lab.checker.range_map import RangeMap
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -33,6 +35,17 @@ _TOPIC_RESOURCE: Final = 2
 _COMPACT: Final = "compact"
 
 
+class _ShareState:
+    """The state of a partition of a share group while its records are read."""
+
+    def __init__(self, proof: LogProof) -> None:
+        self.proof = proof
+        """The latest record."""
+        self.start_offset = -1
+        self.batches: RangeMap[tuple[int, int]] = RangeMap()
+        """Offsets → delivery state and delivery count."""
+
+
 class CoordinatorLogs:
     """Adds the records of internal topics to the books, in the order of their logs."""
 
@@ -40,7 +53,7 @@ class CoordinatorLogs:
         self._books = books
         self._pending: dict[tuple[str, int], list[LoggedCommit]] = {}
         """Log of offsets and producer id → commits of its open transaction."""
-        self._share_batches: dict[ShareKey, dict[int, StateBatch]] = {}
+        self._shares: dict[ShareKey, _ShareState] = {}
 
     def add(self, topic: str, view: BatchView, proof: LogProof) -> None:
         """Add a batch of an internal topic."""
@@ -59,12 +72,17 @@ class CoordinatorLogs:
                 self._books.unreadable += 1
 
     def finish(self) -> None:
-        """Leave out the commits of open transactions, which have no effect yet."""
+        """Add the states of share groups; commits of open transactions have no effect yet."""
         self._pending.clear()
+        for key, state in self._shares.items():
+            batches = tuple(StateBatch(*each, *value) for each, value in state.batches.items())
+            self._books.shares[key] = LoggedShareState(
+                key, state.start_offset, batches, state.proof
+            )
 
     def _end(self, view: BatchView, proof: LogProof) -> None:
         commits = self._pending.pop((_directory(proof), view.producer_id), [])
-        if is_commit_marker(view):
+        if logged_marker(view):
             self._books.commits += commits
 
     def _add_offset(self, record: Any, view: BatchView, proof: LogProof) -> None:
@@ -104,25 +122,23 @@ class CoordinatorLogs:
             return
         share_key = ShareKey(key.group_id, key.topic_id, key.partition)
         if value is None:
-            self._books.shares.pop(share_key, None)
-            self._share_batches.pop(share_key, None)
+            self._shares.pop(share_key, None)
             return
-        batches = self._share_batches.setdefault(share_key, {})
+        state = self._shares.get(share_key)
+        if state is None:
+            state = self._shares[share_key] = _ShareState(proof)
+        state.proof = proof
         if isinstance(value, ShareSnapshotValue):
-            batches.clear()
+            state.batches = RangeMap()
         for each in value.state_batches:
-            for offset in range(each.first_offset, each.last_offset + 1):
-                batches[offset] = StateBatch(
-                    offset, offset, each.delivery_state, each.delivery_count
-                )
-        start = value.start_offset
-        before = self._books.shares.get(share_key)
-        if start < 0 and before is not None:
-            start = before.start_offset
-        for offset in [each for each in batches if each < start]:
-            del batches[offset]
-        rows = tuple(batches[offset] for offset in sorted(batches))
-        self._books.shares[share_key] = LoggedShareState(share_key, start, rows, proof)
+            if each.first_offset > each.last_offset:
+                raise ValueError("a batch ends before it begins")
+            state.batches[Range(each.first_offset, each.last_offset)] = (
+                each.delivery_state, each.delivery_count,
+            )  # fmt: skip
+        if value.start_offset >= 0:  # an update may leave it as it is
+            state.start_offset = value.start_offset
+        state.batches.remove_below(state.start_offset)
 
     def _add_metadata(self, record: Any, _: BatchView, __: LogProof) -> None:
         decoded = codec.decode_metadata_record(record.value)
@@ -145,6 +161,14 @@ class CoordinatorLogs:
         METADATA_TOPIC: _add_metadata,
     }
     """Topic → method that adds a record of it."""
+
+
+def logged_marker(view: BatchView) -> bool | None:
+    """Return whether a control batch commits its transaction; None if it has no valid marker."""
+    try:
+        return is_commit_marker(view)
+    except UnreadableBatchesError:
+        return None
 
 
 def _no_version() -> int:

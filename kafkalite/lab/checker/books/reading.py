@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from errno import EINVAL
 from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.lab.checker.books.coordinator_logs import CoordinatorLogs
+from kafkalite.lab.checker.books.coordinator_logs import CoordinatorLogs, logged_marker
 from kafkalite.lab.checker.books.model import Books, LoggedBatch, LogKey, PartitionLog
-from kafkalite.lab.checker.fetched_batches import is_commit_marker
 from kafkalite.lab.checker.history import LogProof, Partition
 from kafkalite.lab.checker.share_rows import header_of
 from kafkalite.metadata.internal_topics import (
@@ -81,12 +82,19 @@ def _longest(paths: Iterable[str | os.PathLike[str]]) -> dict[LogKey, Path]:
 
 
 def _segments(directory: Path) -> list[Path]:
-    """Return the segments of a log in the order of their offsets."""
-    return sorted(
+    """Return the segments of a log in the order of their offsets.
+
+    Raises OSError for one that is no regular file, because a pipe would be awaited.
+    """
+    found = sorted(
         path
         for path in directory.iterdir()
         if (parsed := parse_file_name(path.name)) is not None and parsed[1] == LOG_SUFFIX
     )
+    for path in found:
+        if not S_ISREG(path.stat().st_mode):
+            raise OSError(EINVAL, "not a regular file", str(path))
+    return found
 
 
 def _read_log(key: LogKey, directory: Path, books: Books) -> PartitionLog:
@@ -133,7 +141,7 @@ def _logged(partition: Partition, view: BatchView, proof: LogProof) -> LoggedBat
         base_offset=view.base_offset,
         last_offset=view.last_offset,
         is_control=view.is_control,
-        is_commit=is_commit_marker(view) if view.is_control else None,
+        is_commit=logged_marker(view) if view.is_control else None,
         proof=proof,
     )
 

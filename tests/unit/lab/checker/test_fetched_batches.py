@@ -8,9 +8,12 @@ from kafkalite.lab.checker.fetched_batches import (
     FetchSessions,
     UnreadableBatchesError,
     batches_of,
+    is_commit_marker,
     topic_of,
 )
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.storage.batch import BatchView, build_batch
+from kafkalite.storage.record_format import NewRecord
 
 TOPIC_ID = bytes(range(16))
 NODE = "node 1"
@@ -62,3 +65,10 @@ def test_damaged_batches_raise_an_error() -> None:
     with pytest.raises(UnreadableBatchesError):
         batches_of(bytes(8) + b"\0\0\0\1" + bytes(60))
     assert batches_of(None) == ()
+
+
+def test_a_damaged_marker_raises_an_error() -> None:
+    batch = bytearray(build_batch([NewRecord(b"", b"", 0)], attributes=1 << 5))
+    batch[22] |= 7  # no compression has this number
+    with pytest.raises(UnreadableBatchesError):
+        is_commit_marker(BatchView(bytes(batch)))

@@ -42,6 +42,14 @@ def test_limits_are_those_of_brokers_and_groups() -> None:
                 resource_name="sharers",
                 configs=[Row(name="share.delivery.count.limit", value="3")],
             ),
+            Result(
+                resource_type=32,
+                resource_name="damaged",
+                configs=[
+                    Row(name="share.delivery.count.limit", value="\u00b2"),
+                    Row(name="share.delivery.count.limit", value="9" * 5000),
+                ],
+            ),
         ]
     )
     assert [*described_limits(response)] == [("", 7), ("sharers", 3)]
