@@ -102,6 +102,8 @@ def _shrink(group: Group, first: Consumer, second: Consumer) -> None:
     assert third.commit({2}) == ErrorCode.UNKNOWN_MEMBER_ID
     group.rebalance([first, second], {"first": {0, 1}, "second": {2, 3}})
     assert second.commit({3}, generation=2) == ErrorCode.ILLEGAL_GENERATION
+    # Another member has one of the partitions by now.
+    assert third.commit({2, 3}) == ErrorCode.UNKNOWN_MEMBER_ID
     for member in (first, second):
         assert member.commit(group.given[-1][1][member.member_id]) == ErrorCode.NONE
         member.leave()
@@ -199,18 +201,22 @@ class Group:
     def classify(self, member_id: str, generation: int, partition: int) -> str:
         """Classify a commit by the coordinator's state and past assignments."""
         soft = self.machine().soft
-        if member_id not in soft.members:
-            return "departed"
-        if generation == soft.generation_id:
+        is_member = member_id in soft.members
+        if is_member and generation == soft.generation_id:
             return "current"
         if not self.is_readable:
-            return "undecidable"
-        then = next(given for number, given in self.given if number == generation)
+            return "undecidable" if is_member else "departed"
+        then = next((given for number, given in self.given if number == generation), {})
         since = [given for number, given in self.given if number > generation]
-        if partition not in then.get(member_id, ()):
-            return "never assigned"
-        if any(partition in had for step in since for who, had in step.items() if who != member_id):
+        was_assigned = partition in then.get(member_id, ())
+        if was_assigned and any(
+            partition in had for step in since for who, had in step.items() if who != member_id
+        ):
             return "zombie"
+        if not is_member:
+            return "departed"
+        if not was_assigned:
+            return "never assigned"
         is_owner = all(partition in step.get(member_id, ()) for step in since)
         return "still owned" if is_owner else "revoked"
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _BEAT_MS = 3_000
 _ROUNDS = 14
+_LATER = 13
 
 
 def commits(stage: Stage, topics: Topics, prefix: str, groups: int = 3) -> Truth:
@@ -41,6 +42,7 @@ class _Scenario:
         self._number = number
         self._members: list[Member] = []
         self._born = 0
+        self._departed: list[tuple[Member, set[Part], int]] = []
         self._past: dict[str, list[tuple[int, set[Part]]]] = {}
         self._other_line = stage.line("another-connection")
 
@@ -51,6 +53,8 @@ class _Scenario:
             self._come()
         elif round_ == 10 and len(self._members) > 1:
             self._leave(self._members[dice.randrange(len(self._members))])
+        elif round_ == _LATER:
+            self._commit_after_others()
         for member in list(self._members):
             self._remember(member)
             self._commit(member)
@@ -81,6 +85,12 @@ class _Scenario:
         member.leave()
         self._members.remove(member)
         if owned:
+            member.commit(owned, epoch)
+            self._departed.append((member, owned, epoch))
+
+    def _commit_after_others(self) -> None:
+        """Commit partitions of departed members, which others have got meanwhile."""
+        for member, owned, epoch in self._departed:
             member.commit(owned, epoch)
 
     def _beat_meanwhile(self, member: Member) -> None:

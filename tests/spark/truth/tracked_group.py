@@ -123,21 +123,30 @@ class TrackedGroup:
         """Classify a commit now, with the coordinator's own function for each rule."""
         committer_state = self.committer_state(member_id)
         if committer_state is None:
-            return Classification("departed", dict.fromkeys(RULES, "refuse"))
+            truth = "zombie" if self._is_zombie(member_id, epoch, part) else "departed"
+            return Classification(truth, dict.fromkeys(RULES, "refuse"))
         by_rule = {rule: _ask(rule, epoch, committer_state, part) for rule in RULES}
         held = committer_state.assignment_epoch("", *part)
-        given = self.gains[part]
         if held is not None and held <= epoch:
             truth = "still owned"
-        elif any(owner != member_id and since > epoch for since, owner in given):
+        elif self._is_zombie(member_id, epoch, part):
             truth = "zombie"
         else:
             truth = "revoked"
         if epoch == committer_state.member_epoch:
             truth = "current"
-        elif not any(owner == member_id for _, owner in given):
+        elif not self._was_assigned(member_id, part):
             truth = "never assigned"
         return Classification(truth, by_rule)
+
+    def _is_zombie(self, member_id: str, epoch: int, part: Part) -> bool:
+        """Return whether another member got a partition of this one at a later epoch."""
+        return self._was_assigned(member_id, part) and any(
+            owner != member_id and since > epoch for since, owner in self.gains[part]
+        )
+
+    def _was_assigned(self, member_id: str, part: Part) -> bool:
+        return any(owner == member_id for _, owner in self.gains[part])
 
 
 def _ask(rule: str, epoch: int, committer_state: CommitterState, part: Part) -> str:

@@ -263,8 +263,9 @@ def _classify_current(commits: DataFrame) -> DataFrame:
 def _classify_earlier(commits: DataFrame) -> DataFrame:
     """Classify commits at an earlier generation: all are refused, but some come from no zombie."""
     classification = (
-        f"case when {_IS_REMOVED_MEMBER} then '{DEPARTED}'"
-        f" when was_assigned and is_anothers then '{ZOMBIE}'"
+        f"case when was_assigned and is_anothers then '{ZOMBIE}'"
+        f" when {_IS_REMOVED_MEMBER} and was_assigned and may_be_anothers then '{UNDECIDABLE}'"
+        f" when {_IS_REMOVED_MEMBER} then '{DEPARTED}'"
         f" when was_assigned and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
         f" when was_assigned and times_retained = times then '{STILL_OWNED}'"
         f" when was_assigned and times_known = times then '{REVOKED}'"

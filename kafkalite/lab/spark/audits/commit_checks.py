@@ -83,7 +83,8 @@ CLASSIFIED = table(
             "current: at the member's epoch; still owned: at an earlier epoch, but the member has "
             "owned the partition since; zombie: another member owns the partition; revoked: the "
             "partition was revoked, and no other member is known to own it yet; never assigned: "
-            "the member never owned the partition; departed: the member had left the group; "
+            "the member never owned the partition; departed: the member had left the group, and "
+            "no other member is known to own the partition yet; "
             "undecidable: the capture does not show enough; unclassified: the commit has no "
             "member, or a member without epochs"
         ),
@@ -248,6 +249,7 @@ def _classify_rows(commits: DataFrame) -> DataFrame:
     A commit at its member's epoch is accepted.
     """
     is_removed = f"error = {ErrorCode.UNKNOWN_MEMBER_ID.value} or was_removed"
+    has_departed = f"({is_removed} or now.status = '{NOT_MEMBER}')"
     refusal_case = (
         f"when not may_be_at_other_epoch and error = {ErrorCode.UNKNOWN_MEMBER_ID.value} then"
     )
@@ -267,7 +269,9 @@ def _classify_rows(commits: DataFrame) -> DataFrame:
     classification = f.expr(
         f"case when not ({_IS_FROM_KNOWN_MEMBER}) then '{UNCLASSIFIED}'"
         f" {refusal_case} '{DEPARTED}' when not may_be_at_other_epoch then '{CURRENT}'"
-        f" when {is_removed} or now.status = '{NOT_MEMBER}' then '{DEPARTED}'"
+        f" when {has_departed} and is_reassigned and was_assigned then '{ZOMBIE}'"
+        f" when {has_departed} and may_be_reassigned and was_assigned then '{UNDECIDABLE}'"
+        f" when {has_departed} then '{DEPARTED}'"
         f" when now.status != '{KNOWN}' or may_have_been_removed or later is not null"
         f" or (next is not null and (owned is null) != (owned_next is null))"
         f" or not now.is_assigned_known or (owned is not null and not owned.is_named)"
