@@ -1,6 +1,6 @@
 """Writes docs/images/audit-report.png: the report of all audits over generated traffic.
 
-`python -m tests.spark.report_picture` needs the extra `test-spark` and Chromium, and takes minutes.
+`python -m tests.spark.report_picture` needs the extra `spark` and Chromium, but no Java.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kafkalite.lab.spark.audits import AUDITS, AuditOptions
-from kafkalite.lab.spark.locations import location
-from kafkalite.lab.spark.report import FILE, write_report
-from kafkalite.lab.spark.session import start
+from kafkalite.lab.spark.dataframes import local_engine
+from kafkalite.lab.spark.pipeline import Job, audit
+from kafkalite.lab.spark.progress import SilentReporter
+from kafkalite.lab.spark.report import FILE
 from tests.architecture.source import ROOT
 from tests.spark.truth.all_scenarios import run_scenarios
-from tests.spark.truth.requests_in_files import interpreted, laid_out
+from tests.spark.truth.recorded_exchanges import record
 
 PICTURE = ROOT / "docs" / "images" / "audit-report.png"
 _WIDTH, _HEIGHT = 1040, 1495
@@ -27,17 +27,12 @@ def main() -> int:
     """Audit one seed of every scenario, and take a picture of the report's first sections."""
     with TemporaryDirectory() as name:
         directory = Path(name)
-        spark = start("local[2]", quick=True)
         exchanges, _ = run_scenarios(directory / "brokers", [1])
-        options = AuditOptions()
-        out = directory / "out"
-        with interpreted(spark):
-            requests = laid_out(spark, exchanges, directory / "laid-out", options)
-            for audit in AUDITS.values():
-                for table, frame in audit.compute(requests, options).items():
-                    frame.write.parquet(str(out / "audits" / table))
-            write_report(spark, location(str(out)), [*location(str(out)).walk()])
-        spark.stop()
+        capture, out = directory / "capture", directory / "out"
+        capture.mkdir()
+        record(exchanges, capture)
+        with local_engine() as session:
+            audit(session, Job(inputs=(str(capture),), out=str(out)), SilentReporter())
         return subprocess.run(
             [
                 "chromium",
