@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -149,8 +150,12 @@ class Emulator:
     """The emulated cluster."""
 
     def __init__(self, directory: Path, release: str | None) -> None:
+        # DescribeLogDirs has the space on the disk.
         self._wire = TestCluster(
-            directory, config={**COMMON_CONFIG, **_AUTHORIZER}, as_version=release
+            directory,
+            config={**COMMON_CONFIG, **_AUTHORIZER},
+            files=OsFiles(),
+            as_version=release,
         )
 
     def close(self) -> None:

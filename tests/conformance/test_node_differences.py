@@ -15,13 +15,10 @@ import pytest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.conformance.batches import batch
 from tests.conformance.node_comparison import node_clusters
 from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.conformance.scenarios.commits import commit
-from tests.conformance.scenarios.configs import BROKER, DELETE, SET, alter, settled
-from tests.conformance.setup import produce
 from tests.conformance.test_nodes import group_at
 
 if TYPE_CHECKING:
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
 
-_PRODUCE: Final = 10
-_MAX_MESSAGE_BYTES: Final = "message.max.bytes"
 _ATTEMPTS: Final = 5
 _SOON_S: Final = 0.3
 """Less than a third of the replica.lag.time.max.ms of node 1."""
@@ -97,22 +92,6 @@ def test_a_commit_does_not_wait_for_replicas(clusters: NodeClusters, attempt: in
 
 def _error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
     return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-
-def test_nodes_share_dynamic_settings(clusters: NodeClusters, attempt: int) -> None:
-    def ask(cluster: NodeCluster) -> ErrorCode:
-        """Return the error of a record at node 2, after a change of a setting of node 1."""
-        with nodes_of(cluster, f"settings-{attempt}") as nodes:
-            nodes.create("led", (2,))
-            nodes.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, SET, "1000")), 1)
-            settled(nodes.node(1), _MAX_MESSAGE_BYTES, "1000", BROKER, "1")
-            request = produce(nodes.full_name("led"), batch(bytes(5000)))
-            answer = nodes.node(2).probe(request, _PRODUCE)
-            nodes.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, DELETE, None)), 1)
-            return ErrorCode(answer.responses[0].partition_responses[0].error_code)
-
-    assert ask(clusters.real) == ErrorCode.NONE
-    assert ask(clusters.emulated) == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_nodes_share_a_directory(clusters: NodeClusters, attempt: int) -> None:

@@ -90,7 +90,7 @@ DIFFERENCES = (
     Difference("A reassignment to running nodes", reason=_COPY),
     Difference("As in Kafka, UnregisterBroker", (_NODES,)),
     Difference("The nodes share memory limits",
-        (f"{_NODE}test_nodes_share_dynamic_settings",)),
+        (f"{_NODE}test_nodes_share_a_directory",)),
     Difference("The node that acts as controller is the only voter",
         (f"{_QUORUM}test_both_listeners_answer_as_those_of_kafka",)),
     Difference("AddRaftVoter does not connect",
