@@ -36,7 +36,7 @@ def check_json(path: Path, value: object) -> None:
     while pending:
         place, depth, each = pending.pop()
         if isinstance(each, str) and not is_unicode(each):
-            raise MisplacedError(place, "a text has a lone surrogate, which is no character")
+            raise MisplacedError(place, "a text has a lone surrogate, which is not a character")
         if isinstance(each, int) and each.bit_length() > MAX_NUMBER_BITS:
             raise MisplacedError(place, f"a number must be below 2^{MAX_NUMBER_BITS}")
         if depth >= _MAX_DEPTH and isinstance(each, dict | list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from kafkalite.capture.reading.summary import named_topics
 from kafkalite.lab.checker.fetched_batches import (
@@ -51,7 +51,9 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+T = TypeVar("T")
 
 _NO_ERROR: Final = int(ErrorCode.NONE)
 _ACKNOWLEDGED: Final = frozenset((_NO_ERROR, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)))
@@ -163,12 +165,8 @@ class Collector:
         for topic in request.topic_data:
             for row in topic.partition_data:
                 partition = self._partition(topic_of(topic), row.index)
-                try:
-                    views = batches_of(row.records)
-                except UnreadableBatchesError:
-                    self._undecided[UNREADABLE] += 1
-                    continue
-                if partition is None:
+                views = self._read(batches_of, row.records)
+                if partition is None or views is None:
                     continue
                 answer = answers.get((topic_of(topic), row.index))
                 self._add_writes(event, partition, request.transactional_id, views, answer)
@@ -215,11 +213,7 @@ class Collector:
         partition = self._partition(*key)
         if partition is None:
             return
-        try:
-            batches = [*fetched_batches(row)]
-        except UnreadableBatchesError:
-            self._undecided[UNREADABLE] += 1
-            return
+        batches = self._read(fetched_batches, row)
         if not batches:
             return
         start = batches[0].view.base_offset if position is None else position
@@ -335,6 +329,14 @@ class Collector:
                         PositionLookup(event, partition, timestamps[key], row.offset)
                     )
 
+    def _read(self, batches_of_one: Callable[[Any], Iterable[T]], row: Any) -> list[T] | None:
+        """Return the batches of one row; None, and count the row, if they cannot be read."""
+        try:
+            return [*batches_of_one(row)]
+        except UnreadableBatchesError:
+            self._undecided[UNREADABLE] += 1
+            return None
+
     # -- share groups ------------------------------------------------------------------------
 
     def _add_share_fetch(self, observation: Observation) -> None:
@@ -348,12 +350,8 @@ class Collector:
                 if not row.records or not row.acquired_records:
                     continue
                 partition = self._partition(topic_of(topic), row.partition_index)
-                try:
-                    views = batches_of(row.records)
-                except UnreadableBatchesError:
-                    self._undecided[UNREADABLE] += 1
-                    continue
-                if partition is not None:
+                views = self._read(batches_of, row.records)
+                if partition is not None and views is not None:
                     self._history.deliveries += acquired_deliveries(
                         event, partition, group, member, views, row.acquired_records
                     )

@@ -28,7 +28,7 @@ def decided(
 
     Nearly every rule needs what happened between two requests: a fetch, a commit, an EndTxn or the
     deletion of a topic. If bytes of any connection were lost in this time, such a request may be
-    missing, and the finding is not decided. Notes are stated, because they are no accusation.
+    missing, and the finding is not decided. Notes are returned, because they accuse no client.
     """
     if not losses:
         return [*findings], []

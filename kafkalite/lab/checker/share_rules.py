@@ -224,7 +224,7 @@ def _late(key: GroupPartition, part: Range, latest: Delivery, step: Acknowledgem
         part,
         step.event.client,
         f"{_named(key, part)} were acknowledged by {step.event.client}, after "
-        f"{latest.event.client} had got them",
+        f"they were delivered to {latest.event.client}",
         (latest.event.proof, step.event.proof),
     )
 
