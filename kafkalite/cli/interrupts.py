@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkalite.ports.signals import stop_signals
+from kafkalite.ports.signals import REQUIRED_STOPS, stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,8 @@ _SIGNAL_STATUS = 128
 def stops_as_interrupts() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C, but with another exit status; raises SystemExit.
 
-    A signal that this process ignores, as under nohup, is still ignored.
+    SIGHUP is still ignored in a process that ignores it, as under nohup. SIGTERM is not, as in
+    `kafkalite serve`.
     """
     received = 0
 
@@ -35,7 +36,8 @@ def stops_as_interrupts() -> Iterator[None]:
     before = {
         each: signal.signal(each, interrupt)
         for each in stop_signals()
-        if each is not signal.SIGINT and signal.getsignal(each) is not signal.SIG_IGN
+        if each is not signal.SIGINT
+        and (each in REQUIRED_STOPS or signal.getsignal(each) is not signal.SIG_IGN)
     }
     try:
         yield
