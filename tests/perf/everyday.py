@@ -39,7 +39,7 @@ _CLIENT_TRANSACTIONS = 300
 _PRODUCERS, _WARM_UP_TRANSACTIONS, _TRANSACTIONS = 8, 100, 600
 _LATENCY_SAMPLES = 500
 _LOADED_RECORDS, _RECORDS_PER_BATCH = 200_000, 10
-_FLOOR_REQUESTS = 5_000
+_FLOOR_REQUESTS = 15_000
 _OPENED_PARTITIONS = (1_000, 5_000)
 _IN_PROCESS_STARTS = 10
 _WARM_UP_RECORDS, _RECORDS, _RECORD_BYTES = 50_000, 300_000, 1000
@@ -133,18 +133,22 @@ def _single_requests(results: Results, _: Path) -> None:
 
 def _with_kfake(results: Results, directory: Path) -> None:
     """Measure commits and transactions of both brokers, each in a new process."""
-    factories: list[Callable[[], Competitor]] = [broker_factories(directory)[KAFKALITE], Kfake]
-    for create in factories:
-        broker = create()
-        try:
-            start(broker)
-        except (MissingProgramError, UnavailableError) as error:
-            sys.stderr.write(f"{broker.name} is not measured: {error}\n")
-            continue
-        try:
-            _commits_and_transactions(results, broker)
-        finally:
-            broker.kill()
+    with tempfile.TemporaryDirectory(dir=directory) as text:
+        factories: list[Callable[[], Competitor]] = [
+            broker_factories(Path(text))[KAFKALITE],
+            Kfake,
+        ]
+        for create in factories:
+            broker = create()
+            try:
+                start(broker)
+            except (MissingProgramError, UnavailableError) as error:
+                sys.stderr.write(f"{broker.name} is not measured: {error}\n")
+                continue
+            try:
+                _commits_and_transactions(results, broker)
+            finally:
+                broker.kill()
 
 
 def _commits_and_transactions(results: Results, broker: Competitor) -> None:

@@ -19,8 +19,9 @@ NUMBERS = [signal.SIGTERM, *(() if IS_WINDOWS else (signal.SIGHUP,))]
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Run the tests with default handlers, also in a process that ignores the signals."""
+    """Run the tests with default handlers, also in a process with others."""
     before = {each: signal.signal(each, signal.SIG_DFL) for each in NUMBERS}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
