@@ -15,7 +15,7 @@ from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.control.served_broker import ControlOptions, IdentityOptions, ServedBroker
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory import COLLECTOR, FrozenObjects, keep_freed_memory
-from kafkalite.ports.signals import REQUIRED_STOPS, call_on_signal, stop_signals
+from kafkalite.ports.signals import REQUIRED_STOPS, called_on_signals, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
@@ -274,11 +274,14 @@ def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T
 async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]]) -> T:
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
-    for number in stop_signals():
-        # A process started by nohup ignores SIGHUP and keeps running, as Java processes do.
-        if number in REQUIRED_STOPS or signal.getsignal(number) is not signal.SIG_IGN:
-            call_on_signal(loop, number, stop_requested.set)
-    return await serve(stop_requested)
+    # A process started by nohup ignores SIGHUP and keeps running, as Java processes do.
+    numbers = [
+        number
+        for number in stop_signals()
+        if number in REQUIRED_STOPS or signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    with called_on_signals(loop, numbers, stop_requested.set):
+        return await serve(stop_requested)
 
 
 def oidc_from(arguments: Namespace) -> IdentityOptions | None:

@@ -31,7 +31,7 @@ from kafkalite.docker.cluster_messages import (
 )
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.named_tuples import NamedTuple
-from kafkalite.ports.signals import call_on_signal, stop_signals
+from kafkalite.ports.signals import called_on_signals, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.listener import accept, bind
 from kafkalite.server.logging import Log
@@ -398,9 +398,8 @@ def run_relay(relay: Relay) -> NoReturn:
     async def serve() -> int:
         stop_requested = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in stop_signals():
-            call_on_signal(loop, number, stop_requested.set)
-        return await relay.run(stop_requested)
+        with called_on_signals(loop, stop_signals(), stop_requested.set):
+            return await relay.run(stop_requested)
 
     allow_many_descriptors()
     status = asyncio.Runner(loop_factory=lambda: new_event_loop(Log())).run(serve())

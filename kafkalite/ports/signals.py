@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 REQUIRED_STOPS = frozenset((signal.SIGINT, signal.SIGTERM))
 """Signals that always stop the process."""
@@ -25,7 +26,27 @@ def stop_signals() -> tuple[signal.Signals, ...]:
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
 
 
-def call_on_signal(
+@contextmanager
+def called_on_signals(
+    loop: AbstractEventLoop, numbers: Iterable[signal.Signals], callback: Callable[[], object]
+) -> Iterator[None]:
+    """Call `callback` in `loop` after each of these signals; restore their handlers at the end.
+
+    A closed loop of uvloop would still get the signals.
+    """
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for number in before:
+            _call_on_signal(loop, number, callback)
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _call_on_signal(
     loop: AbstractEventLoop, number: signal.Signals, callback: Callable[[], object]
 ) -> None:
     """Call `callback` in `loop` after each signal `number`.

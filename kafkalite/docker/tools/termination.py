@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from kafkalite.ports.signals import REQUIRED_STOPS, called_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
 async def ends_by_sigterm(command: Coroutine[None, None, None]) -> None:
     """Run a command until its end, or until SIGTERM or SIGINT cancel it."""
     task = asyncio.ensure_future(command)
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = REQUIRED_STOPS if is_main else ()
     loop = asyncio.get_running_loop()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, task.cancel)
-    with suppress(asyncio.CancelledError):
+    with called_on_signals(loop, numbers, task.cancel), suppress(asyncio.CancelledError):
         await task
