@@ -106,13 +106,23 @@ def parse_broker_text(
 
 
 def _check_present(names: Iterable[str], release: Release) -> None:
-    """Raise ConfigError for settings of Kafka 4.4 that the release does not have.
-
-    A release ignores other settings of later ones, as it ignores all that it does not know.
-    """
+    """Raise ConfigError for settings of Kafka 4.4 that the release does not have."""
     for name in names:
         if name in ADDED_BY_4_4 and name in release.absent_settings:
             raise ConfigError(name, f"Kafka {release.name} does not have the setting {name}")
+
+
+def known_settings(text: Mapping[str, str], release: Release) -> Mapping[str, str]:
+    """Return the settings without those of later releases.
+
+    A release ignores these, as it ignores all settings that it does not know.
+    """
+    absent = release.absent_settings
+    if not absent:
+        return text
+    return {
+        name: value for name, value in text.items() if strip_listener_prefix(name) not in absent
+    }
 
 
 def _removed_keys(release: Release) -> Mapping[str, ConfigKey]:
@@ -264,7 +274,8 @@ class BrokerConfig:
         check_static_text(text or {})
         check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
         removed = _removed_keys(release)
-        static = parse_broker_text({**default_text, **static_text}, strict=strict, removed=removed)
+        effective = {**default_text, **known_settings(static_text, release)}
+        static = parse_broker_text(effective, strict=strict, removed=removed)
         if static.get(UNSTABLE_FEATURES) is True:
             release = release.with_unstable_features()
         _check_feature_levels(static, release)
@@ -314,7 +325,7 @@ class BrokerConfig:
         `node_keys`.
         """
         try:
-            values = parse_broker_text(text, strict=True)
+            values = parse_broker_text(known_settings(text, self.release), strict=True)
             _check_node_keys(text)
             check_no_plugins(text)
 
@@ -557,11 +568,11 @@ class BrokerConfig:
         It has validated the values before it recorded them.
         """
         removed = _removed_keys(self.release)
-        self._dynamic_cluster_default = parse_broker_text(dynamic, strict=False, removed=removed)
-        self._dynamic_nodes = {
-            node_id: parse_broker_text(text, strict=False, removed=removed)
-            for node_id, text in (nodes or {}).items()
-        }
+        self._dynamic_cluster_default, *each_node = (
+            parse_broker_text(known_settings(text, self.release), strict=False, removed=removed)
+            for text in (dynamic, *(nodes or {}).values())
+        )
+        self._dynamic_nodes = dict(zip(nodes or {}, each_node, strict=True))
         self._dynamic_node = next(iter(self._dynamic_nodes.values()), {})
         self._values = _ValuesWithDefaults(
             {**self._static, **self._dynamic_cluster_default, **self._dynamic_node}

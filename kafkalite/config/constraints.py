@@ -47,6 +47,8 @@ class Requirement(NamedTuple):
     key: str
     is_met: Callable[[GetValue], bool]
     message: str
+    details: Callable[[GetValue], str] | None = None
+    """The end of the message, if it depends on the settings."""
 
 
 def _number(get: GetValue, key: str) -> int:
@@ -145,10 +147,12 @@ def _is_cleaner_memory_sufficient(get: GetValue) -> bool:
     return _number(get, "log.cleaner.dedupe.buffer.size") // threads > _BYTES_PER_CLEANER
 
 
-def _are_cordoned_directories_known(get: GetValue) -> bool:
+def _unknown_cordoned_directories(get: GetValue) -> list[str]:
     cordoned = _items(get, "cordoned.log.dirs")
     known = _items(get, "log.dirs") or _items(get, "log.dir")
-    return cordoned == _ALL_DIRECTORIES or all(directory in known for directory in cordoned)
+    if cordoned == _ALL_DIRECTORIES:
+        return []
+    return [directory for directory in cordoned if directory not in known]
 
 
 _SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -239,9 +243,10 @@ _REQUIREMENTS: Final = (
     ),
     Requirement(
         "cordoned.log.dirs",
-        _are_cordoned_directories_known,
+        lambda get: not _unknown_cordoned_directories(get),
         "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
-        "log.dir.",
+        "log.dir. Missing entries : ",
+        lambda get: ", ".join(_unknown_cordoned_directories(get)),
     ),
     Requirement(
         "sasl.mechanism.inter.broker.protocol",
@@ -297,7 +302,8 @@ def check_broker_values(get: GetValue) -> None:
             raise ConfigError(order.key, order.message)
     for requirement in _REQUIREMENTS:
         if not requirement.is_met(get):
-            raise ConfigError(requirement.key, requirement.message)
+            details = "" if requirement.details is None else requirement.details(get)
+            raise ConfigError(requirement.key, requirement.message + details)
     _check_internal_topics(get)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kafkalite.config.broker import parse_broker_text, strip_listener_prefix
+from kafkalite.config.broker import known_settings, parse_broker_text, strip_listener_prefix
 from kafkalite.config.constraints import check_broker_values, check_copy_lags, check_local_retention
 from kafkalite.config.definitions import ConfigError, UpdateMode, parse_value
 from kafkalite.config.keys import broker_keys, dynamic_broker_keys
@@ -53,41 +53,66 @@ _MAX_CHANGE_FACTOR = 2
 """One update can at most double a number of threads, or halve it."""
 
 
-def _reject_keys(names: Iterable[str], template: str) -> None:
+def _reject_keys(
+    names: Iterable[str], template: str, config: BrokerConfig, scala_set: str = "Set"
+) -> None:
+    """Raise ConfigError for the first of the names, with a message that lists all.
+
+    `scala_set` is the name of the set with which releases that use Scala print them.
+    """
     invalid = sorted(names)
-    if invalid:
-        raise ConfigError(invalid[0], template.format(names=", ".join(invalid)))
+    if not invalid:
+        return
+    listed = ", ".join(invalid)
+    is_java = config.release.rules.prints_sets_of_java
+    printed = f"[{listed}]" if is_java else f"{scala_set}({listed})"
+    raise ConfigError(invalid[0], template.replace("[{names}]", printed))
+
+
+def _check_dynamic(text: Mapping[str, str], config: BrokerConfig) -> None:
+    """Raise ConfigError for settings that cannot change without a restart or a listener."""
+    known = config.described_keys
+    _reject_keys(
+        (name for name in text if name in known and known[name].mode is UpdateMode.READ_ONLY),
+        ErrorText.CONFIG_IS_NOT_DYNAMIC.template,
+        config,
+    )
+    _reject_keys(
+        (name for name in text if name.startswith(_PER_LISTENER_PREFIXES)),
+        "These security configs can be dynamically updated only per-listener using the listener "
+        "prefix: [{names}]",
+        config,
+        "HashSet",
+    )
+
+
+def _check_for_all_nodes(text: Mapping[str, str], config: BrokerConfig) -> None:
+    """Raise ConfigError for settings that only a single node can have."""
+    dynamic = dynamic_broker_keys()
+    _reject_keys(
+        (
+            name
+            for name in text
+            if (key := dynamic.get(strip_listener_prefix(name))) is not None
+            and key.mode is UpdateMode.PER_BROKER
+            and key.name in config.described_keys
+        ),
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        "[{names}]",
+        config,
+    )
 
 
 def check_dynamic_values(
     text: Mapping[str, str], config: BrokerConfig, *, is_per_broker: bool
 ) -> None:
     """Raise ConfigError unless `text` is valid as the dynamic settings of one node or all nodes."""
-    dynamic = dynamic_broker_keys()
-    known = config.described_keys
-    _reject_keys(
-        (name for name in text if name in known and known[name].mode is UpdateMode.READ_ONLY),
-        ErrorText.CONFIG_IS_NOT_DYNAMIC.template,
-    )
-    _reject_keys(
-        (name for name in text if name.startswith(_PER_LISTENER_PREFIXES)),
-        "These security configs can be dynamically updated only per-listener using the listener "
-        "prefix: [{names}]",
-    )
+    text = known_settings(text, config.release)
+    _check_dynamic(text, config)
     parsed = _parse(text, config)
     if not is_per_broker:
-        _reject_keys(
-            (
-                name
-                for name in text
-                if (key := dynamic.get(strip_listener_prefix(name))) is not None
-                and key.mode is UpdateMode.PER_BROKER
-                and key.name in known
-            ),
-            "Cannot update these configs at default cluster level, broker id must be specified: "
-            "[{names}]",
-        )
-
+        _check_for_all_nodes(text, config)
+    known = config.described_keys
     effective_value = config.value_lookup(parsed, is_per_broker=is_per_broker)
     if parsed.keys() & _LISTENER_KEYS:
         _check_listeners(effective_value, config)

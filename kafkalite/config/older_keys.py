@@ -17,15 +17,12 @@ if TYPE_CHECKING:
 
 @cache
 def added_after(release: str) -> frozenset[str]:
-    """Return the keys of brokers, topics and groups that releases from the next one to 4.3 added.
-
-    Keys that only this release does not describe are included.
-    """
+    """Return the keys of brokers, topics and groups that later releases, up to 4.3, added."""
     number = release_number(release)
     names = " ".join(
         names for added, names in older.ADDED.items() if release_number(added) > number
     )
-    return frozenset((*names.split(), *older.HIDDEN.get(release, "").split()))
+    return frozenset(names.split())
 
 
 @cache
@@ -50,9 +47,10 @@ def changed_keys(release: str) -> Mapping[str, ConfigKey]:
 
 @cache
 def described_keys(release: str, absent: frozenset[str]) -> Mapping[str, ConfigKey]:
-    """Return every key of brokers that a release has, without the `absent` ones."""
+    """Return every key of brokers that a release describes, without the `absent` ones."""
     known = broker_keys()
-    keys = {name: key for name, key in known.items() if name not in absent}
+    others = absent.union(older.HIDDEN.get(release, "").split())
+    keys = {name: key for name, key in known.items() if name not in others}
     for name, key in changed_keys(release).items():
         if name in keys:
             keys[name] = key._replace(documentation=known[name].documentation)

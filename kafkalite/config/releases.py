@@ -254,7 +254,13 @@ _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
 
 _ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
+_BEFORE_4_3: Final = {
+    # Targets of groups were computed at once.
+    f"group.{group_type}.assignment.interval.ms": "0"
+    for group_type in ("consumer", "share", "streams")
+}
 _BEFORE_4: Final = {
+    **_BEFORE_4_3,
     # The consumer protocol was a preview that had to be enabled.
     _REBALANCE_PROTOCOLS: "classic",
     _COMMIT_FENCING: "strict",
@@ -273,6 +279,7 @@ _RELEASES_BEFORE_4: Final = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(_RELEASES_BEFORE_4, _BEFORE_4),
     "4.0": {
+        **_BEFORE_4_3,
         _REBALANCE_PROTOCOLS: "classic,consumer",
         _COMMIT_FENCING: "strict",
         "group.coordinator.append.linger.ms": "5",
@@ -280,11 +287,12 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "share.coordinator.append.linger.ms": "10",
     },
     "4.1": {
+        **_BEFORE_4_3,
         _COMMIT_FENCING: "strict",
         "group.coordinator.append.linger.ms": "5",
         "share.coordinator.append.linger.ms": "5",
     },
-    "4.2": {_COMMIT_FENCING: "strict"},
+    "4.2": {**_BEFORE_4_3, _COMMIT_FENCING: "strict"},
     "4.3": {},
     "4.4": {},
 }

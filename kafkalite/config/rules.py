@@ -78,6 +78,12 @@ class Rules(NamedTuple):
     refuses_repeated_broker_values: bool = True
     """Whether a list that repeats a value is refused as a dynamic setting of brokers. At the start,
     and with a prefix of a listener, the repeated value is ignored."""
+    names_unknown_lists: bool = True
+    """Whether APPEND and SUBTRACT of an unknown setting of brokers are INVALID_CONFIG; if not,
+    UNKNOWN_SERVER_ERROR."""
+    prints_sets_of_java: bool = True
+    """Whether the refusal of a dynamic change lists settings as a set of Java is printed, in
+    brackets; if not, as one of Scala."""
     omits_text_of_refused_broker_changes: bool = True
     """Whether a client that must not change settings of a broker gets no message."""
     updates_features_together: bool = True
@@ -123,7 +129,9 @@ _RULES: Final[Mapping[str, Rules]] = {
     "4.0": _RULES_OF_4_0,
     "4.1": _RULES_OF_4_1,
     "4.2": _RULES_OF_4_2,
-    "4.3": _RULES_OF_4_2._replace(describes_synonyms_of_groups=True),
+    "4.3": _RULES_OF_4_2._replace(
+        describes_synonyms_of_groups=True, names_unknown_lists=True, prints_sets_of_java=True
+    ),
     "4.4": Rules(),
 }
 """Release → its rules."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import ConfigError, ConfigType
 from kafkalite.config.group import check_group_values
-from kafkalite.config.keys import broker_keys, topic_keys
 from kafkalite.config.topic import check_topic_values
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -25,29 +24,39 @@ if TYPE_CHECKING:
 MAX_VALUE_BYTES = 32_767
 """The longest value that a ConfigRecord may contain."""
 
-_RESOURCES_WITH_LIST_KEYS: Mapping[ResourceType, Callable[[], Mapping[str, ConfigKey]]] = {
-    ResourceType.TOPIC: topic_keys,
-    ResourceType.BROKER: broker_keys,
+_RESOURCES_WITH_LIST_KEYS: Mapping[
+    ResourceType, Callable[[BrokerConfig], Mapping[str, ConfigKey]]
+] = {
+    ResourceType.TOPIC: lambda config: config.topic_keys,
+    ResourceType.BROKER: lambda config: config.described_keys,
 }
 """Resources whose list keys support APPEND and SUBTRACT."""
 
 
-def list_default(resource: ConfigResource, name: str) -> tuple[str, ...] | None:
+def list_default(
+    resource: ConfigResource, name: str, config: BrokerConfig
+) -> tuple[str, ...] | None:
     """Return the default of a list key; None if `name` is not a list."""
     keys = _RESOURCES_WITH_LIST_KEYS.get(resource.type)
-    key = keys().get(name) if keys is not None else None
+    key = keys(config).get(name) if keys is not None else None
     if key is None or key.type is not ConfigType.LIST:
         return None
     return key.default if isinstance(key.default, tuple) else ()
 
 
-def not_a_list_message(resource: ConfigResource, name: str, operation: str) -> str:
-    """Return Kafka's message for APPEND or SUBTRACT on a key that is not a list."""
+def no_list_error(
+    resource: ConfigResource, name: str, operation: str, config: BrokerConfig
+) -> KafkaError:
+    """Return Kafka's error for APPEND or SUBTRACT on a key that is not a list."""
     if resource.type is not ResourceType.BROKER:
-        return ErrorText.CONFIG_IS_NO_LIST.format(operation=operation, name=name)
-    if name not in broker_keys():
-        return f"Unknown config name: {name}"
-    return f"Config value {operation.lower()} is not allowed for config key: {name}"
+        message = ErrorText.CONFIG_IS_NO_LIST.format(operation=operation, name=name)
+    elif name in config.described_keys:
+        message = f"Config value {operation.lower()} is not allowed for config key: {name}"
+    elif config.release.rules.names_unknown_lists:
+        message = f"Unknown config name: {name}"
+    else:
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _check_topic(

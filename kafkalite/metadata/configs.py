@@ -13,7 +13,7 @@ from kafkalite.metadata.config_rules import (
     MAX_VALUE_BYTES,
     check_resource,
     list_default,
-    not_a_list_message,
+    no_list_error,
 )
 from kafkalite.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
@@ -172,14 +172,11 @@ class Configs:
         if change.operation is AlterOperation.SET:
             after[change.name] = value
             return
-        default = list_default(resource, change.name)
+        default = list_default(resource, change.name, self._config)
         if default is None:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                not_a_list_message(resource, change.name, change.operation.name),
-            )
+            raise no_list_error(resource, change.name, change.operation.name, self._config)
         current = after.get(change.name)
-        items = list(default) if current is None else _items(current)
+        items = list(default) if current is None else [item for item in _items(current) if item]
         for item in _items(value):
             if change.operation is AlterOperation.APPEND and item not in items:
                 items.append(item)
@@ -198,7 +195,7 @@ class Configs:
         if resource.type is not ResourceType.BROKER:
             return
         levels = self._features.levels
-        if name == CORDONED_LOG_DIRS:
+        if name == CORDONED_LOG_DIRS and name in self._config.described_keys:
             if levels.get(METADATA_VERSION, 0) < FIRST_WITH_CORDONED_DIRECTORIES:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,

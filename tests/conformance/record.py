@@ -17,6 +17,7 @@ _TESTS = (
     "test_transactions.py::test_kafkalite_answers_as_kafka_does",
     "test_later_versions.py::test_kafkalite_answers_as_kafka_does",
     "test_nodes.py::test_both_clusters_give_the_same_answers",
+    "test_releases.py::test_an_older_release_is_presented_like_kafka",
     "test_releases.py::test_what_4_0_removed_is_answered_as_by_3_9",
     "test_log_directories.py::test_two_log_directories_are_those_of_kafka",
     "test_quotas.py::test_quotas_are_administered_as_in_an_earlier_kafka",

@@ -29,6 +29,7 @@ from tests.conformance.scenarios import (
     log_directories,
     old_versions,
     removed_settings,
+    unknown_settings,
 )
 from tests.oracle.target import COMMON_CONFIG
 
@@ -49,6 +50,7 @@ SCENARIOS: Final = (
 )
 _EARLIER: Final = {
     "4.3": client_quotas.SCENARIOS,
+    "4.2": unknown_settings.SCENARIOS,
     "3.9": (*removed_settings.SCENARIOS, *old_versions.SCENARIOS),
 }
 """Release → scenarios that are compared with it, too."""

@@ -11,7 +11,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.testing import Broker
 from tests.conformance.advertised import ApiVersions, api_versions
 from tests.conformance.scenario_runs import at, compared
-from tests.conformance.scenarios import old_versions, removed_settings
+from tests.conformance.scenarios import old_versions, removed_settings, unknown_settings
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
@@ -54,8 +54,13 @@ def test_an_older_release_is_presented_like_kafka(tmp_path: Path) -> None:
         kafka.start()
     try:
         compare(kafka.port, "4.2")
+        with Broker(as_version="4.2") as broker:
+            differences = [
+                compared(each, kafka, at(broker), "4.2") for each in unknown_settings.SCENARIOS
+            ]
     finally:
         kafka.kill()
+    assert not any(differences), "\n".join(differences)
 
 
 _OF_3_9 = (*removed_settings.SCENARIOS, *old_versions.SCENARIOS)

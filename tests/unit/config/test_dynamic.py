@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
@@ -82,7 +84,7 @@ REFUSED = [
         {"cordoned.log.dirs": "/x"},
         (
             "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
-            "log.dir."
+            "log.dir. Missing entries : /x"
         ),
     ),
     (
@@ -175,6 +177,47 @@ def test_per_broker_keys_cannot_be_set_for_all_nodes() -> None:
     with pytest.raises(ConfigError, match="at default cluster level, broker id must be specified"):
         check(own, is_per_broker=False)
     check({"leader.replication.throttled.rate": "5"}, is_per_broker=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("log.dirs", "Cannot update these configs dynamically: Set(log.dirs)"),
+        (
+            "ssl.keystore.type",
+            (
+                "These security configs can be dynamically updated only per-listener using the "
+                "listener prefix: HashSet(ssl.keystore.type)"
+            ),
+        ),
+        (
+            "listener.name.x.ssl.keystore.type",
+            (
+                "Cannot update these configs at default cluster level, broker id must be "
+                "specified: Set(listener.name.x.ssl.keystore.type)"
+            ),
+        ),
+    ],
+)
+def test_refused_settings_are_a_set_of_scala_before_4_3(name: str, message: str) -> None:
+    for release, expected in (
+        ("4.2", message),
+        ("4.3", re.sub(r"(Hash)?Set\((.*)\)$", r"[\2]", message)),
+    ):
+        with pytest.raises(ConfigError) as refusal:
+            check_dynamic_values(
+                {name: "x"}, BrokerConfig.from_text(as_version=release), is_per_broker=False
+            )
+        assert refusal.value.message == expected
+
+
+def test_settings_of_later_releases_are_not_checked() -> None:
+    own = {"cordoned.log.dirs": "/x", "group.share.max.share.sessions": "x"}
+    config = BrokerConfig.from_text(as_version="4.0")
+    check_dynamic_values(own, config, is_per_broker=True)
+    config.publish(own, {}, {1: own})
+    assert config.get("cordoned.log.dirs") == ()
+    assert config.of_node(1).get("group.share.max.share.sessions") == 2000
 
 
 def test_the_directory_in_use_can_be_cordoned() -> None:

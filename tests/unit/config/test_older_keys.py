@@ -59,6 +59,25 @@ def test_every_release_has_its_keys(release: str) -> None:
     assert release_number(release) >= (3, 3)
 
 
+def test_keys_of_later_releases_have_no_effect() -> None:
+    text = {"group.share.max.share.sessions": "x", "log.cleaner.threads": "2"}
+    config = BrokerConfig.from_text(text, as_version="4.0")
+    assert config.get("group.share.max.share.sessions") == 2000
+    assert config.int("log.cleaner.threads") == 2
+    assert config.static_text["group.share.max.share.sessions"] == "x"
+    config.configure_node(1, text)
+    assert config.of_node(1).int("group.share.max.share.sessions") == 2000
+    hidden = {"group.consumer.migration.policy": "upgrade"}
+    assert BrokerConfig.from_text(hidden, as_version="3.9").get(*hidden) == "upgrade"
+
+
+@pytest.mark.parametrize(("release", "interval_ms"), [("3.3", 0), ("4.2", 0), ("4.3", 1000)])
+def test_targets_of_groups_were_computed_at_once_before_4_3(release: str, interval_ms: int) -> None:
+    config = BrokerConfig.from_text(as_version=release)
+    for group_type in ("consumer", "share", "streams"):
+        assert config.int(f"group.{group_type}.assignment.interval.ms") == interval_ms
+
+
 def test_a_removed_key_can_be_set_in_its_release_only() -> None:
     text = {"leader.imbalance.per.broker.percentage": "5"}
     assert BrokerConfig.from_text(text, as_version="3.9").get_if_set(next(iter(text))) == 5

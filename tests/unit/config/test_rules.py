@@ -20,6 +20,8 @@ SINCE = {
     "reports_group_errors_by_partition": "4.1",
     "updates_kraft_version": "4.1",
     "names_levels_of_refused_downgrade": "4.2",
+    "names_unknown_lists": "4.3",
+    "prints_sets_of_java": "4.3",
 }
 """Rule → the release that introduced it."""
 

@@ -61,6 +61,8 @@ def test_append_and_subtract_start_from_the_default() -> None:
     assert cluster.image.topic_config("t") == {"cleanup.policy": "compact"}
     alter(cluster, TOPIC, (SUBTRACT, "cleanup.policy", "compact"))
     assert cluster.image.topic_config("t") == {"cleanup.policy": ""}
+    assert alter(cluster, TOPIC, (APPEND, "cleanup.policy", "compact")) is None
+    assert cluster.image.topic_config("t") == {"cleanup.policy": "compact"}
 
 
 def test_each_resource_succeeds_or_fails_on_its_own() -> None:
