@@ -50,7 +50,7 @@ CORPUS: Final = Path(__file__).parent / "incidents-kafka-4.4.0"
 BOOKS: Final = CORPUS / "books.tar.gz"
 
 _TIMEOUT_S: Final = 30.0
-_SESSION_MS: Final = 6_000
+_SESSION: Final = {"session.timeout.ms": 6_000}
 _CONFIG: Final = {
     **COMMON_CONFIG,
     "offsets.topic.num.partitions": "1",
@@ -84,9 +84,10 @@ class Incident:
 
 
 @contextmanager
-def _producers(
+def transactional_producers(
     client: str, broker: ProxiedKafka, directory: Path
 ) -> Iterator[TransactionalProducers]:
+    """Run a process with transactional producers of a client library."""
     command = [*COMMANDS[client](), broker.bootstrap_servers]
     process = TransactionalProducers(command, directory / "producers.log", driver_environment())
     try:
@@ -98,7 +99,7 @@ def _producers(
 def _ghost_end(client: str) -> Callable[[ProxiedKafka, Path], None]:
     # A late EndTxn commits the next transaction of its producer (KAFKA-17754).
     def run(broker: ProxiedKafka, directory: Path) -> None:
-        with _producers(client, broker, directory) as producers:
+        with transactional_producers(client, broker, directory) as producers:
             outcome = late_end_of_transaction(broker, producers, "orders", disconnects=True)
             assert outcome == EXPOSED
 
@@ -108,17 +109,17 @@ def _ghost_end(client: str) -> Callable[[ProxiedKafka, Path], None]:
 def _ghost_addition(client: str) -> Callable[[ProxiedKafka, Path], None]:
     # A late AddPartitionsToTxn begins a transaction that its producer does not know (KIP-890).
     def run(broker: ProxiedKafka, directory: Path) -> None:
-        _create(broker, "orders", 1)
-        with _producers(client, broker, directory) as producers:
+        create_topic(broker, "orders", 1)
+        with transactional_producers(client, broker, directory) as producers:
             producers.init("payments", "payments")
             producers.begin("payments")
             ghost = broker.hold("AddPartitionsToTxn", disconnects=True)
             producers.send("payments", "orders", "first")
             producers.commit("payments")
             ghost.wait()
-            reader = _reader(broker, "reader", "shop")
+            reader = open_reader(broker, "reader", "shop")
             reader.subscribe(["orders"])
-            _consume(reader, 1)  # the transaction is complete
+            consume(reader, 1)  # the transaction is complete
             reader.close()
             ghost.release()
 
@@ -140,8 +141,8 @@ def _ghost_commit(command: Command) -> Callable[[ProxiedKafka, Path], None]:
 
 def _aborted_read(broker: ProxiedKafka, directory: Path) -> None:
     # A consumer with read_uncommitted gets 7 records of an aborted transaction.
-    _create(broker, "orders", 1)
-    with _producers("java", broker, directory) as producers:
+    create_topic(broker, "orders", 1)
+    with transactional_producers("java", broker, directory) as producers:
         producers.init("payments", "payments")
         producers.begin("payments")
         producers.send("payments", "orders", "committed")
@@ -150,9 +151,9 @@ def _aborted_read(broker: ProxiedKafka, directory: Path) -> None:
         for number in range(7):
             producers.send("payments", "orders", f"aborted {number}")
         producers.abort("payments")
-    reader = _reader(broker, "reader", "shop", **{"isolation.level": "read_uncommitted"})
+    reader = open_reader(broker, "reader", "shop", **{"isolation.level": "read_uncommitted"})
     reader.subscribe(["orders"])
-    _consume(reader, 8)
+    consume(reader, 8)
     reader.consume(1, 1)  # the marker after the records
     reader.close()
 
@@ -163,8 +164,8 @@ def _recreated_topic(broker: ProxiedKafka, _: Path) -> None:
     from kafka import TopicPartition as KafkaPythonPartition  # noqa: PLC0415
     from kafka.structs import OffsetAndMetadata  # noqa: PLC0415
 
-    _create(broker, "orders", 1)
-    _produce(broker, "orders", 10)
+    create_topic(broker, "orders", 1)
+    produce(broker, "orders", 10)
     reader = KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers,
         client_id="reader",
@@ -182,30 +183,30 @@ def _recreated_topic(broker: ProxiedKafka, _: Path) -> None:
     wait_until(
         lambda: "orders" not in admin.list_topics(timeout=_TIMEOUT_S).topics, "the topic is deleted"
     )
-    _create(broker, "orders", 1)
-    _produce(broker, "orders", 3)
+    create_topic(broker, "orders", 1)
+    produce(broker, "orders", 3)
     reader.commit({partition: OffsetAndMetadata(10, "", -1)})
     reader.close(autocommit=False)
 
 
 def _dead_consumer(broker: ProxiedKafka, _: Path) -> None:
     # A static member ends without a commit, and another member gets its 100 records again.
-    _create(broker, "orders", 1)
-    _produce(broker, "orders", 100)
-    dead = _reader(broker, "dead", "shop", **{"group.instance.id": "one"})
+    create_topic(broker, "orders", 1)
+    produce(broker, "orders", 100)
+    dead = open_reader(broker, "dead", "shop", **{"group.instance.id": "one"})
     dead.subscribe(["orders"])
-    _consume(dead, 100)
+    consume(dead, 100)
     dead.close()  # a static member sends no LeaveGroup
-    heir = _reader(broker, "heir", "shop")
+    heir = open_reader(broker, "heir", "shop")
     heir.subscribe(["orders"])
-    _consume(heir, 100)
+    consume(heir, 100)
     heir.commit(asynchronous=False)
     heir.close()
 
 
 def _unread(broker: ProxiedKafka, directory: Path) -> None:
     # A consumer gets 20 records of partition 0; no client reads the 50 records of partition 1.
-    _create(broker, "orders", 2)
+    create_topic(broker, "orders", 2)
     command = [*FRANZ_GO.command(), broker.bootstrap_servers]
     driver = DriverProcess(command, directory / "driver.log", driver_environment())
     try:
@@ -213,21 +214,21 @@ def _unread(broker: ProxiedKafka, directory: Path) -> None:
         driver.produce("orders", "none", [(1, "key", "unread")] * 50)
     finally:
         driver.close()
-    reader = _reader(broker, "reader", "shop")
+    reader = open_reader(broker, "reader", "shop")
     reader.assign([TopicPartition("orders", 0, 0)])
-    _consume(reader, 20)
+    consume(reader, 20)
     reader.close()
 
 
 def _zombie_commit(broker: ProxiedKafka, _: Path) -> None:
     # A member commits offset 1 of a partition that another member has and reads.
-    _create(broker, "orders", 2)
+    create_topic(broker, "orders", 2)
     for partition in range(2):
-        _produce(broker, "orders", 5, partition)
-    zombie = _reader(broker, "zombie", "shop")
+        produce(broker, "orders", 5, partition)
+    zombie = open_reader(broker, "zombie", "shop")
     zombie.subscribe(["orders"])
-    _consume(zombie, 10)
-    owner = _reader(broker, "owner", "shop")
+    consume(zombie, 10)
+    owner = open_reader(broker, "owner", "shop")
     owner.subscribe(["orders"])
     taken: list[TopicPartition] = []
 
@@ -244,31 +245,35 @@ def _zombie_commit(broker: ProxiedKafka, _: Path) -> None:
     zombie.close()
 
 
-def _create(broker: ProxiedKafka, topic: str, partitions: int) -> None:
+def create_topic(broker: ProxiedKafka, topic: str, partitions: int) -> None:
+    """Create a topic as the client `operator`."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "operator"})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TIMEOUT_S)
 
 
-def _produce(broker: ProxiedKafka, topic: str, records: int, partition: int = 0) -> None:
+def produce(broker: ProxiedKafka, topic: str, records: int, partition: int = 0) -> None:
+    """Write records as the client `writer`, and wait until they are acknowledged."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "writer"})
     for number in range(records):
         producer.produce(topic, b"%d" % number, partition=partition)
     assert producer.flush(_TIMEOUT_S) == 0
 
 
-def _reader(broker: ProxiedKafka, name: str, group: str, **settings: str) -> Consumer:
+def open_reader(broker: ProxiedKafka, name: str, group: str, **settings: str) -> Consumer:
+    """Return a consumer of a group with this client id, which commits nothing by itself."""
     return Consumer({
         "bootstrap.servers": broker.bootstrap_servers,
         "client.id": name,
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": _SESSION_MS,
+        **({} if settings.get("group.protocol") == "consumer" else _SESSION),
         **settings,
     })  # fmt: skip
 
 
-def _consume(reader: Consumer, records: int) -> None:
+def consume(reader: Consumer, records: int) -> None:
+    """Wait until a consumer has got this number of records."""
     read = 0
     while read < records:
         messages = reader.consume(records - read, _TIMEOUT_S)
@@ -276,7 +281,7 @@ def _consume(reader: Consumer, records: int) -> None:
         read += sum(each.error() is None for each in messages)
 
 
-_ENDS: Final = (Truth(transaction_rules.DELAYED_END, DELAYED_REQUEST, 0),)
+_ENDS: Final = (Truth(transaction_rules.DELAYED_END, DELAYED_REQUEST, 1),)
 _ADDED: Final = (Truth(transaction_rules.DELAYED_ADDITION, DELAYED_REQUEST, 0),)
 _BACK: Final = (Truth(commit_rules.REGRESSION, DELAYED_REQUEST, 1, "orders-0"),)
 
@@ -317,11 +322,13 @@ INCIDENTS: Final = (
 
 
 @contextmanager
-def _recorded_kafka(directory: Path) -> Iterator[tuple[RealKafka, ServedProxy, ProxiedKafka]]:
+def recorded_kafka(
+    directory: Path, **settings: str
+) -> Iterator[tuple[RealKafka, ServedProxy, ProxiedKafka]]:
     """Run Kafka behind a recording proxy, and a proxy that holds requests in front of both."""
     with ExitStack() as running:
         holding = running.enter_context(HoldingProxy())
-        kafka = RealKafka(directory / "kafka", _CONFIG)
+        kafka = RealKafka(directory / "kafka", {**_CONFIG, **settings})
         kafka.start()
         running.callback(kafka.kill)
         warm_up(kafka.bootstrap)
@@ -342,12 +349,13 @@ def _recorded_kafka(directory: Path) -> Iterator[tuple[RealKafka, ServedProxy, P
 
 def record(incident: Incident, directory: Path) -> bytes:
     """Let an incident happen, and return its capture."""
-    with _recorded_kafka(directory) as (_, proxy, broker):
+    with recorded_kafka(directory) as (_, proxy, broker):
         incident.run(broker, directory)
-    return _capture_of(proxy)
+    return capture_of(proxy)
 
 
-def _capture_of(proxy: ServedProxy) -> bytes:
+def capture_of(proxy: ServedProxy) -> bytes:
+    """Return the only capture of a proxy that has ended."""
     (path,) = proxy.captures.iterdir()
     return path.read_bytes()
 
@@ -357,11 +365,11 @@ def record_books(directory: Path) -> bytes:
 
     There are transactions with committed offsets, a group, and a share group.
     """
-    with _recorded_kafka(directory) as (kafka, proxy, broker):
+    with recorded_kafka(directory) as (kafka, proxy, broker):
         _aborted_read(broker, directory)
-        reader = _reader(broker, "committer", "mail")
+        reader = open_reader(broker, "committer", "mail")
         reader.assign([TopicPartition("orders", 0, 0)])
-        _consume(reader, 1)
+        consume(reader, 1)
         reader.commit(asynchronous=False)
         reader.close()
         run_share_group(broker.bootstrap_servers, directory)
@@ -369,7 +377,7 @@ def record_books(directory: Path) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, content in {
-            "capture.pcapng": _capture_of(proxy), **_books_in(kafka.data),
+            "capture.pcapng": capture_of(proxy), **_books_in(kafka.data),
         }.items():  # fmt: skip
             entry = tarfile.TarInfo(name)
             entry.size = len(content)

@@ -55,11 +55,14 @@ PRODUCER_RULES: Final = frozenset(
     (
         transaction_rules.torn,
         transaction_rules.delayed_ends,
-        transaction_rules.delayed_additions,
         log_rules.zombie_writes,
     )
 )
 """The rules that need all partitions of a producer. The others need all about one partition."""
+UNDIVIDED_RULES: Final = frozenset(
+    (share_rules.stale_share_sessions, transaction_rules.delayed_additions)
+)
+"""The rules that need no records, only requests that every shard has."""
 
 _SEVERITIES: Final = tuple(Severity)
 _MAX_PROOFS: Final = 10

@@ -53,6 +53,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from kafkalite.lab.checker.history import Client
+
 T = TypeVar("T")
 
 _NO_ERROR: Final = int(ErrorCode.NONE)
@@ -92,6 +94,8 @@ class Collector:
         self._sessions = FetchSessions()
         self._memberships = Memberships()
         self._undecided: Counter[str] = Counter()
+        # The offsets that clients looked up and did not fetch from yet.
+        self._looked_up: dict[Client, dict[Partition, int]] = {}
 
     def add(self, observation: Observation) -> None:
         """Add a request with its answer. Most APIs are of no interest to any rule."""
@@ -206,6 +210,33 @@ class Collector:
                     key = topic_of(topic), row.partition_index
                     self._undecided[UNKNOWN_POSITIONS] += positions is None
                     self._add_fetched(observation, row, key, (positions or {}).get(key))
+        self._add_new_positions(observation)
+
+    def _add_new_positions(self, observation: Observation) -> None:
+        """Add coverages without records: of clients that continue at an offset they looked up."""
+        event = observation.event
+        looked_up = self._looked_up.get(event.client)
+        if not looked_up:
+            return
+        failed = {
+            (topic_of(topic), row.partition_index)
+            for topic in observation.response.responses
+            for row in topic.partitions
+            if row.error_code
+        }
+        for topic in observation.request.topics:
+            for row in topic.partitions:
+                key = topic_of(topic), row.partition
+                name = self._names.get(key[0]) if isinstance(key[0], bytes) else key[0]
+                if not name or key in failed:
+                    continue
+                partition = Partition(name, row.partition, self._incarnations[name])
+                if looked_up.get(partition) == row.fetch_offset:
+                    del looked_up[partition]
+                    start = row.fetch_offset
+                    self._history.coverages.append(
+                        Coverage(event, partition, start, start - 1, None, None)
+                    )
 
     def _add_fetched(
         self, observation: Observation, row: Any, key: tuple[Topic, int], position: int | None
@@ -328,6 +359,7 @@ class Collector:
                     self._history.lookups.append(
                         PositionLookup(event, partition, timestamps[key], row.offset)
                     )
+                    self._looked_up.setdefault(event.client, {})[partition] = row.offset
 
     def _read(self, batches_of_one: Callable[[Any], Iterable[T]], row: Any) -> list[T] | None:
         """Return the batches of one row; None, and count the row, if they cannot be read."""

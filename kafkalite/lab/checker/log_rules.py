@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range, sent_ns
+from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,13 +76,13 @@ def _duplicate(
     reason = (
         "although they have the same sequence number"
         if is_idempotent
-        else "because the producer sent them again without idempotence"
+        else "because the producer sent it again without idempotence"
     )
     return Finding(
         rule=DUPLICATE,
         severity=Severity.VIOLATION,
-        text=f"{records} records of {client} at offset {first} of {partition} are in the log again "
-        f"at offset {places}, {reason}",
+        text=f"a batch of {count_text(records, 'record')} of {client} at offset {first} of "
+        f"{partition} is in the log again at offset {places}, {reason}",
         cause=REPEATED_SEQUENCE if is_idempotent else RETRY_WITHOUT_IDEMPOTENCE,
         partition=partition,
         offsets=Range(others[0], others[-1] + records - 1),
@@ -155,9 +156,9 @@ def _reordered(
     return Finding(
         rule=REORDERED,
         severity=Severity.VIOLATION,
-        text=f"{write.batch.records} records of {write.event.client} in {partition} have offset "
-        f"{write.first_offset}, although a batch that was sent after them has offset "
-        f"{overtaking.first_offset}",
+        text=f"a batch of {count_text(write.batch.records, 'record')} of {write.event.client} in "
+        f"{partition} has offset {write.first_offset}, although one that was sent after it has "
+        f"offset {overtaking.first_offset}",
         cause="retry with several requests in flight",
         partition=partition,
         offsets=Range(write.first_offset, write.last_offset),
@@ -204,9 +205,10 @@ def _zombie_write(write: Write, newer: ProducerStart) -> Finding:
     return Finding(
         rule=ZOMBIE_WRITE,
         severity=Severity.VIOLATION,
-        text=f"{write.event.client} wrote {write.batch.records} records to {write.partition} with "
-        f"epoch {write.batch.producer_epoch} of transactional id {write.transactional_id}, after "
-        f"{newer.event.client} had got epoch {newer.producer_epoch}",
+        text=f"{write.event.client} wrote {count_text(write.batch.records, 'record')} to "
+        f"{write.partition} with epoch {write.batch.producer_epoch} of transactional id "
+        f"{write.transactional_id}, after {newer.event.client} had got epoch "
+        f"{newer.producer_epoch}",
         cause=FENCED_PRODUCER,
         partition=write.partition,
         offsets=Range(write.first_offset, write.last_offset) if write.is_acknowledged else None,
@@ -236,8 +238,9 @@ def writes_across_incarnations(history: History) -> Iterator[Finding]:
         yield Finding(
             rule=OTHER_INCARNATION,
             severity=Severity.WARNING,
-            text=f"{write.event.client} wrote {batch.records} records to {partition} with sequence "
-            f"number {batch.base_sequence}, which follow records in the topic that was deleted",
+            text=f"{write.event.client} wrote {count_text(batch.records, 'record')} to {partition} "
+            f"with sequence number {batch.base_sequence}, which follows those in the topic that "
+            "was deleted",
             cause=RECREATED_TOPIC,
             partition=partition,
             offsets=Range(write.first_offset, write.last_offset) if write.is_acknowledged else None,

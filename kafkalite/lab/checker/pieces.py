@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.capture.model import Direction
-from kafkalite.lab.checker.check import PRODUCER_RULES, RULES, findings_of
+from kafkalite.lab.checker.check import PRODUCER_RULES, RULES, UNDIVIDED_RULES, findings_of
 from kafkalite.lab.checker.collecting import Collector, Observation
 from kafkalite.lab.checker.fetched_batches import (
     NEW_SESSION_EPOCHS,
@@ -46,7 +46,7 @@ class Target(IntEnum):
     PRODUCER = 1
     """The shard of its producer."""
     ALL = 2
-    """All shards."""
+    """All shards; one of EndTxn only those of partitions, because it also has a producer."""
 
 
 class Piece(NamedTuple):
@@ -298,17 +298,26 @@ class Shard(NamedTuple):
     findings: list[Finding]
 
 
-def check_shard(pieces: Iterable[PlacedPiece], target: Target) -> Shard:
+def check_shard(pieces: Iterable[PlacedPiece], target: Target, *, is_first: bool = False) -> Shard:
     """Return the history that some pieces have, and the findings of the rules about them.
 
-    `target` is what the shard has: partitions or producers.
+    `target` is what the shard has: partitions or producers. The first shard also finds what needs
+    neither, because all shards have the requests for it.
     """
     collector = Collector()
     ordered = sorted(pieces, key=_order)
     for _, of_request in groupby(ordered, key=_order):
         collector.add(_observation([*of_request]))
     history = collector.finish()
-    rules = [each for each in RULES if (each in PRODUCER_RULES) is (target is Target.PRODUCER)]
+    rules = [
+        each
+        for each in RULES
+        if (
+            is_first
+            if each in UNDIVIDED_RULES
+            else (each in PRODUCER_RULES) is (target is Target.PRODUCER)
+        )
+    ]
     return Shard(history, findings_of(history, rules))
 
 

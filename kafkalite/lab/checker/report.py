@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.lab.checker.findings import Severity
 from kafkalite.lab.checker.groups.counterfactuals import ASSUMPTIONS
 from kafkalite.lab.checker.proof_commands import commands_of
+from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,11 +23,12 @@ def report_lines(result: CheckResult) -> Iterator[str]:
     """Yield the lines of a report, findings of the severest kind first."""
     if result.requests or result.logged is None:
         yield (
-            f"{result.requests} requests: {result.acknowledged} records acknowledged, "
-            f"{result.delivered} delivered"
+            f"{count_text(result.requests, 'request')}: "
+            f"{count_text(result.acknowledged, 'record')} acknowledged, "
+            f"{result.delivered:,} delivered"
         )
     if result.logged is not None:
-        yield f"data directories: {result.logged} records in the logs of topics"
+        yield f"data directories: {count_text(result.logged, 'record')} in the logs of topics"
     for severity in Severity:
         for finding in result.findings:
             if finding.severity is severity:

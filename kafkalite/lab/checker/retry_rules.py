@@ -10,6 +10,7 @@ from kafkalite.capture.reading.messages import error_name
 from kafkalite.lab.checker.findings import Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range
 from kafkalite.lab.checker.log_rules import attempts
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def _write(earlier: Write, later: Write, cause: str, offsets: Range | None) -> F
     return Finding(
         rule=USELESS_RETRY,
         severity=Severity.NOTE if cause == SUCCEEDED else Severity.WARNING,
-        text=f"{client} sent {batch.records} records of {later.partition} again {reasons[cause]}",
+        text=f"{client} sent {count_text(batch.records, 'record')} of {later.partition} again "
+        f"{reasons[cause]}",
         cause=cause,
         partition=later.partition,
         offsets=offsets,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range, sent_ns
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
+from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,17 +46,37 @@ def delayed_ends(history: History) -> Iterator[Finding]:
         if has_effect is None:
             continue
         effect = "took effect" if has_effect else "was accepted, without effect,"
-        outcome = "commit" if end.is_commit else "abort"
+        outcome, done = ("commit", "committed") if end.is_commit else ("abort", "aborted")
+        early = _written_before(history, end) if has_effect else []
+        records = sum(each.batch.records for each in early)
+        result = f": it {done} {count_text(records, 'record')} of the next one" if records else ""
         yield Finding(
             rule=DELAYED_END,
             severity=Severity.VIOLATION if has_effect else Severity.WARNING,
             text=f"the request of {end.event.client} to {outcome} a transaction of "
-            f"{end.transactional_id} {effect} after the client had opened another connection",
+            f"{end.transactional_id} {effect} after the client had opened another connection"
+            f"{result}",
             cause=DELAYED_REQUEST,
             transactional_id=end.transactional_id,
             client=end.event.client,
-            proofs=(end.event.proof,),
+            records=records,
+            proofs=(end.event.proof, *(each.event.proof for each in early[:1] + early[1:][-1:])),
         )
+
+
+def _written_before(history: History, end: TransactionEnd) -> list[Write]:
+    """Return what a producer had written to its open transaction when an EndTxn arrived."""
+    since_ns = _latest_end_ns(history, end)
+    return [
+        each
+        for each in history.writes
+        if each.batch.producer_id == end.producer_id
+        and each.batch.producer_epoch == end.producer_epoch
+        and each.batch.is_transactional
+        and each.is_acknowledged
+        and since_ns < each.event.sent_ns
+        and (each.event.answered_ns or each.event.sent_ns) <= end.event.sent_ns
+    ]
 
 
 def _is_delayed(history: History, row: TransactionEnd | TransactionAddition) -> bool:

@@ -12,6 +12,7 @@ from kafkalite.lab.checker.effective_commits import effective_commits
 from kafkalite.lab.checker.findings import Finding, Severity
 from kafkalite.lab.checker.history import Marker, Outcome, Range, Undecided, merged, without
 from kafkalite.lab.checker.transaction_rules import transactions_of
+from kafkalite.ports.texts import count_text
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.shares.acknowledgement import AcknowledgeType
 from kafkalite.shares.state import DeliveryState
@@ -246,9 +247,9 @@ def _missing_acknowledgement(
     records = sum(each.last - each.first + 1 for each in missing)
     finding = _finding(
         ACKNOWLEDGEMENT,
-        f"{records} records from offset {missing[0].first} of {row.partition} were accepted by "
-        f"{row.event.client} in share group {row.group}, but the state of the group does not have "
-        "it",
+        f"{row.event.client} accepted {count_text(records, 'record')} of {row.partition}, from "
+        f"offset {missing[0].first}, in share group {row.group}, but the state of the group does "
+        "not have it",
         row.event,
         row.partition,
     )

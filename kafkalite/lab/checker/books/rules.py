@@ -14,6 +14,7 @@ from kafkalite.lab.checker.history import Range
 from kafkalite.lab.checker.log_rules import DUPLICATE, REPEATED_SEQUENCE
 from kafkalite.lab.checker.share_rules import NOT_PROCESSED
 from kafkalite.lab.checker.transaction_rules import DIFFERENT_MARKERS, TORN
+from kafkalite.ports.texts import count_text
 from kafkalite.shares.state import DeliveryState
 from kafkalite.transactions.state import PREPARED_STATES, TransactionState
 
@@ -101,9 +102,9 @@ def repeated_sequences(books: Books) -> Iterator[Finding]:
                 yield Finding(
                     rule=DUPLICATE,
                     severity=Severity.VIOLATION,
-                    text=f"{each.batch.records} records of producer {each.batch.producer_id} at "
-                    f"offset {first.base_offset} of {log.partition} are in the log again at offset "
-                    f"{each.base_offset}, although they have the same sequence number",
+                    text=f"a batch of {count_text(each.batch.records, 'record')} of producer "
+                    f"{each.batch.producer_id} at offset {first.base_offset} of {log.partition} is "
+                    f"in the log again at offset {each.base_offset}, with the same sequence number",
                     cause=REPEATED_SEQUENCE,
                     partition=log.partition,
                     offsets=Range(each.base_offset, each.last_offset),

@@ -93,6 +93,7 @@ _EPOCH_ERRORS: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.INVALID_PARTITION_EPOCH,
 )
+_IS_OUT_OF_RANGE: Final = f"error = {int(ErrorCode.OFFSET_OUT_OF_RANGE)}"
 _RESET, _EPOCH_CHECK, _EPOCH_ERROR, _OUT_OF_RANGE = "reset", "check", "error", "out of range"
 
 
@@ -113,6 +114,7 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
             errors,
             resets.listed_offsets(requests),
             _high_watermarks(requests, topics, errors),
+            resets.log_starts(requests, topics, errors.where(_IS_OUT_OF_RANGE)),
             options.effect_window_ms * 1000,
         ),
         resets.EPOCH_ERRORS.name: resets.epoch_errors(errors),
@@ -121,8 +123,7 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
 
 def _high_watermarks(requests: Requests, topics: DataFrame, errors: DataFrame) -> DataFrame:
     """Return all high watermarks; none if no fetch was out of range, because all are many."""
-    is_out_of_range = f.col("error") == ErrorCode.OFFSET_OUT_OF_RANGE
-    if errors.where(is_out_of_range).isEmpty():
+    if errors.where(_IS_OUT_OF_RANGE).isEmpty():
         return NO_HIGH_WATERMARKS.empty(requests.spark)
     return all_high_watermarks(requests, topics)
 

@@ -233,6 +233,74 @@ def listed_offsets(requests: Requests) -> DataFrame:
     )
 
 
+def log_starts(requests: Requests, topics: DataFrame, out_of_range: DataFrame) -> DataFrame:
+    """Return the starts of logs: (topic, partition, at_us, log_start).
+
+    Those in answers to DeleteRecords, and those that clients out of range got later by Fetch.
+    """
+    clients = f.broadcast(out_of_range.select("host", "client_id").distinct())
+    fetched = (
+        requests.window.of("Fetch")
+        .select(
+            host(),
+            "client_id",
+            f.unix_micros("response_ts").alias("at_us"),
+            f.explode("response.responses").alias("t"),
+        )
+        .join(clients, ["host", "client_id"], "semi")
+        .select(
+            "at_us",
+            f.col("t.topic").alias("topic"),
+            f.hex("t.topic_id").alias("topic_id"),
+            f.explode("t.partitions").alias("p"),
+        )
+        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.log_start_offset") > 0))
+        .select(
+            *("at_us", "topic", "topic_id"),
+            f.col("p.partition_index").alias("partition"),
+            f.col("p.log_start_offset").alias("log_start"),
+        )
+    )
+    deleted = (
+        requests.window.of("DeleteRecords")
+        .select(
+            f.unix_micros("response_ts").alias("at_us"), f.explode("response.topics").alias("t")
+        )
+        .select("at_us", f.col("t.name").alias("topic"), f.explode("t.partitions").alias("p"))
+        .where(f.col("p.error_code") == ErrorCode.NONE)
+        .select(
+            *("at_us", "topic"),
+            f.lit(None).cast("string").alias("topic_id"),
+            f.col("p.partition_index").alias("partition"),
+            f.col("p.low_watermark").alias("log_start"),
+        )
+    )
+    return with_topic_names(fetched.unionByName(deleted), topics).drop("topic_id")
+
+
+def _with_log_start(out_of_range: DataFrame, starts: DataFrame, within_us: int) -> DataFrame:
+    """Add `log_start` to each fetch: where the log starts, as far as answers show it.
+
+    A log start grows, so an answer within `within_us` shows why the offset was out of range.
+    """
+    candidates = starts.select(
+        f.col("topic").alias("of_topic"),
+        f.col("partition").alias("of_partition"),
+        f.col("at_us").alias("shown_us"),
+        "log_start",
+    )
+    is_shown = f.expr(
+        f"topic = of_topic and partition = of_partition and shown_us < end_us + {within_us}"
+    )
+    row = f.struct(*out_of_range.columns).alias("r")
+    return (
+        out_of_range.join(f.broadcast(candidates), is_shown, "left")
+        .groupBy(row)
+        .agg(f.max("log_start").alias("log_start"))
+        .select("r.*", "log_start")
+    )
+
+
 def _with_log_end(out_of_range: DataFrame, watermarks: DataFrame) -> DataFrame:
     """Add `log_end_offset` to each fetch: the end of the log, as far as high watermarks show it."""
     # Few partitions have such errors, so watermarks of other partitions are dropped first.
@@ -279,14 +347,21 @@ def _with_reset(out_of_range: DataFrame, listed: DataFrame, within_us: int) -> D
 
 
 def resets(
-    errors: DataFrame, listed: DataFrame, watermarks: DataFrame, within_us: int
+    errors: DataFrame,
+    listed: DataFrame,
+    watermarks: DataFrame,
+    starts: DataFrame,
+    within_us: int,
 ) -> DataFrame:
     """Return fetches out of range and the resets that followed, as `RESETS`."""
     out_of_range = errors.where(f.col("error") == ErrorCode.OFFSET_OUT_OF_RANGE).drop(
         "error", "epoch"
     )
-    with_resets = _with_reset(_with_log_end(out_of_range, watermarks), listed, within_us)
-    log_start = f.when(f.col("reset.of") == _EARLIEST, f.col("reset.offset"))
+    with_start = _with_log_start(out_of_range, starts, within_us)
+    with_resets = _with_reset(_with_log_end(with_start, watermarks), listed, within_us)
+    log_start = f.greatest(
+        f.when(f.col("reset.of") == _EARLIEST, f.col("reset.offset")), f.col("log_start")
+    )
     cause = (
         f.when(f.col("fetch_offset") < log_start, DELETED)
         .when(f.col("fetch_offset") <= f.col("log_end_offset"), BEHIND)

@@ -8,27 +8,31 @@ partition is not divided, so the largest partition decides how much memory a sha
 from __future__ import annotations
 
 import marshal
+from functools import partial
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kafkalite.lab.checker.history import Client, Event, Proof
+from kafkalite.lab.checker.losses import decided
 from kafkalite.lab.checker.pieces import PlacedPiece, Target, check_shard
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.dataframes import shared, to_schema, union
+from kafkalite.lab.spark.state.lost_bytes import lost_bytes
 from kafkalite.lab.spark.state.pieces import FIRST_REQUESTS, piece_reductions
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.topics import TOPICS
 from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
+from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from kafkalite.lab.checker.findings import Finding
-    from kafkalite.lab.checker.history import Delivery, History, Write
+    from kafkalite.lab.checker.history import Delivery, History, Loss, Write
     from kafkalite.lab.spark.requests import Requests
 
 FINDING: Final = "finding"
@@ -123,9 +127,16 @@ def checked_records(requests: Requests) -> DataFrame:
         f.broadcast(requests.spark.createDataFrame(places)), list(_KEY)
     )
     shards = requests.spark.createDataFrame(_shards(places))
-    of_all = pieces.where(f.col("target") == int(Target.ALL)).crossJoin(f.broadcast(shards))
+    is_of_other_producer = f"api_key = {int(ApiKey.END_TXN)} and shard % 2 = 1"
+    of_all = (
+        pieces.where(f.col("target") == int(Target.ALL))
+        .crossJoin(f.broadcast(shards))
+        .where(f"not ({is_of_other_producer})")
+    )
     placed = of_some.unionByName(of_all).join(f.broadcast(first), "connection")
-    checked = placed.groupBy("shard").applyInArrow(check_pieces, to_schema(_ROWS))
+    first_shard = min(places["shard"].to_pylist())
+    check = partial(check_pieces, losses=lost_bytes(window), first_shard=first_shard)
+    checked = placed.groupBy("shard").applyInArrow(check, to_schema(_ROWS))
     return CHECKED_RECORDS.shape(checked)
 
 
@@ -171,13 +182,17 @@ def _shards(places: pa.Table) -> pa.Table:
 # -- one shard ---------------------------------------------------------------------------------
 
 
-def check_pieces(pieces: pa.Table) -> pa.Table:
-    """Return the rows of `CHECKED_RECORDS` of one shard."""
-    target = Target.PRODUCER if pieces["shard"][0].as_py() % 2 else Target.PARTITION
-    shard = check_shard(_placed(pieces), target)
+def check_pieces(pieces: pa.Table, losses: Sequence[Loss] = (), first_shard: int = 0) -> pa.Table:
+    """Return the rows of `CHECKED_RECORDS` of one shard; `losses` are those of all connections."""
+    number = pieces["shard"][0].as_py()
+    target = Target.PRODUCER if number % 2 else Target.PARTITION
+    shard = check_shard(_placed(pieces), target, is_first=number == first_shard)
+    findings, unclear = decided(shard.findings, losses)
     rows = _RowWriter()
-    for finding in shard.findings:
+    for finding in findings:
         rows.add(**_finding_row(finding))
+    for each in unclear:
+        rows.add(kind=UNDECIDABLE, rule=each.reason, records=each.count)
     if target is Target.PARTITION:
         _add_history(rows, shard.history)
     return rows.table()
@@ -198,7 +213,9 @@ def _placed(pieces: pa.Table) -> Iterator[PlacedPiece]:
             known = clients.setdefault((client_id or "", host), Client(client_id or "", host))
             # The number in the connection is known later, for proofs of findings only.
             request_key = (connection << _CORRELATION_BITS) | (correlation_id & _CORRELATION_MASK)
-            proof = Proof(file, position, f"{client} > {broker}", request_key)
+            sent_ns = start_us * NANOSECONDS_PER_MICROSECOND
+            connection_name = f"{client} > {broker}"
+            proof = Proof(file, position, connection_name, request_key, at_ns=sent_ns)
             request, response = marshal.loads(payload)  # noqa: S302 - written by a task of this run
             yield PlacedPiece(
                 api_key,
@@ -207,7 +224,7 @@ def _placed(pieces: pa.Table) -> Iterator[PlacedPiece]:
                 Event(
                     client=known,
                     connection=(first_us << _CONNECTION_BITS) | (connection & _CONNECTION_MASK),
-                    sent_ns=start_us * NANOSECONDS_PER_MICROSECOND,
+                    sent_ns=sent_ns,
                     answered_ns=None if end_us is None else end_us * NANOSECONDS_PER_MICROSECOND,
                     broker=broker,
                     proof=proof,

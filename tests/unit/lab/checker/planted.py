@@ -209,7 +209,7 @@ def delayed_end(cluster: SimulatedCluster, _: Random) -> Expected:
     cluster.produce(producer, PARTITION)
     cluster.end(producer, is_commit=True, peer=old)
     cluster.mark(producer, PARTITION, is_commit=True)
-    return Expected(transaction_rules.DELAYED_END, DELAYED_REQUEST, 0)
+    return Expected(transaction_rules.DELAYED_END, DELAYED_REQUEST, 1)
 
 
 def delayed_end_without_effect(cluster: SimulatedCluster, _: Random) -> Expected:

@@ -25,14 +25,19 @@ LISTED: Final = (
     " of bigint, offset bigint"
 )
 HIGH_WATERMARKS: Final = "topic string, partition int, at_us bigint, high_watermark bigint"
+LOG_STARTS: Final = "topic string, partition int, at_us bigint, log_start bigint"
 
 
 @pytest.mark.parametrize(
-    ("seen_us", "cause", "log_end_offset"),
-    [(5 * SECOND - 1, "broker behind", 120), (5 * SECOND + 1, "beyond the end", 50)],
+    ("seen_us", "log_start", "cause", "log_end_offset"),
+    [
+        (5 * SECOND - 1, 0, "broker behind", 120),
+        (5 * SECOND + 1, 0, "beyond the end", 50),
+        (5 * SECOND - 1, 100, "deleted", 120),
+    ],
 )
 def test_high_watermarks_after_the_fetch_do_not_count(
-    spark: SparkSession, seen_us: int, cause: str, log_end_offset: int
+    spark: SparkSession, seen_us: int, log_start: int, cause: str, log_end_offset: int
 ) -> None:
     code = int(ErrorCode.OFFSET_OUT_OF_RANGE)
     client = ("host", "me", "host:1", "broker:9092")
@@ -42,6 +47,7 @@ def test_high_watermarks_after_the_fetch_do_not_count(
         spark.createDataFrame([row], REFUSED),
         spark.createDataFrame([], LISTED),
         spark.createDataFrame(watermarks, HIGH_WATERMARKS),
+        spark.createDataFrame([("t", 0, 4 * SECOND, log_start)], LOG_STARTS),
         SECOND,
     ).collect()
     assert [(row.cause, row.log_end_offset) for row in found] == [(cause, log_end_offset)]

@@ -9,13 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from kafkalite.lab.checker.check import check
-from kafkalite.lab.checker.history import Proof
+from kafkalite.lab.checker.findings import Severity
+from kafkalite.lab.checker.history import Loss, Proof
+from kafkalite.lab.checker.losses import LOST_BYTES
 from kafkalite.lab.checker.pieces import Target
 from kafkalite.lab.spark.state.checked_records import (
     ACKNOWLEDGED,
     CHECKED_RECORDS,
     DELIVERY,
     FINDING,
+    UNDECIDABLE,
     check_pieces,
 )
 from kafkalite.lab.spark.state.pieces import PIECES
@@ -74,3 +77,20 @@ def test_a_shard_has_findings_and_all_batches() -> None:
     )
     assert by_kind[FINDING]
     assert {row["text"] for row in by_kind[FINDING]} <= {each.text for each in result.findings}
+
+
+def test_findings_that_lost_bytes_may_explain_are_undecidable() -> None:
+    cluster = SimulatedCluster()
+    collector = cluster.collector = RecordingCollector()
+    PLANTED[0](cluster, Random(3))  # noqa: S311 - repeatable
+    shard = shard_of(collector)
+    certain = {row["severity"] for row in of_kind(check_pieces(shard), FINDING)}
+    assert Severity.VIOLATION.value in certain
+    lossy = check_pieces(shard, [Loss(0, 1 << 62)])
+    assert {row["severity"] for row in of_kind(lossy, FINDING)} <= {Severity.NOTE.value}
+    (undecidable,) = (row for row in of_kind(lossy, UNDECIDABLE) if LOST_BYTES in row["rule"])
+    assert undecidable["records"] == 1
+
+
+def of_kind(rows: pa.Table, kind: str) -> list[dict[str, Any]]:
+    return [row for row in rows.to_pylist() if row["kind"] == kind]
