@@ -1,5 +1,6 @@
 package org.apache.kafka.common.test;
 
+import java.io.File;
 import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -59,6 +60,7 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Objects of Kafka's brokers and controllers whose methods ask the nodes of kafkalite.
@@ -223,7 +225,9 @@ final class KafkaliteServers implements AutoCloseable {
         return object(LogManager.class, Map.of(
             "getLog", call -> log(id, call.getArgument(0)),
             // The second argument of Scala's getLog: whether the log is a future one.
-            "getLog$default$2", call -> false));
+            "getLog$default$2", call -> false,
+            "liveLogDirs", call -> CollectionConverters.asScala(
+                process.config(id).logDirs().stream().map(File::new).toList())));
     }
 
     private Option<UnifiedLog> log(int id, TopicPartition partition) throws Exception {
