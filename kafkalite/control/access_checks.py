@@ -89,14 +89,7 @@ class AccessChecks:
     def _origin_refusal(self, headers: Headers) -> Refusal | None:
         if "origin" in headers:
             return Refusal(403, _WEB_PAGE_MESSAGE, {})
-        allowed, host = self._allowed_hosts, headers.get("host", "")
-        if allowed is not None and _host_name(host) not in allowed:
-            message = (
-                f"requests to host {host[:60]!r} are refused: use localhost, or let the broker "
-                "serve this endpoint on 0.0.0.0"
-            )
-            return Refusal(403, message, {})
-        return None
+        return host_refusal(headers, self._allowed_hosts)
 
     def _token_refusal(self, headers: Headers) -> Refusal | None:
         if self._token is None:
@@ -109,6 +102,18 @@ class AccessChecks:
             challenge = f'{_CHALLENGE}, error="invalid_token"'
             return Refusal(401, _WRONG_TOKEN_MESSAGE, {"www-authenticate": challenge})
         return None
+
+
+def host_refusal(headers: Headers, allowed: Sequence[str] | None) -> Refusal | None:
+    """Return the refusal of a request to a Host that is not allowed; None allows all hosts."""
+    host = headers.get("host", "")
+    if allowed is None or _host_name(host) in allowed:
+        return None
+    message = (
+        f"requests to host {host[:60]!r} are refused: use localhost, or let the broker "
+        "serve this endpoint on 0.0.0.0"
+    )
+    return Refusal(403, message, {})
 
 
 def _host_name(header: str) -> str:

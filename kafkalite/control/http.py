@@ -6,7 +6,8 @@ An error is answered with {"error": "one sentence"}: 400 for invalid input, 401 
 the endpoint (`Authorization: Bearer TOKEN`), if it has one, 403 for a web page, 408
 for a request that arrives too slowly, 503 for too many; 404, 405, 413, 415 and 500 as usual.
 A web page in a browser on this machine could send requests to this endpoint. So requests that name
-another host, or that have an Origin header, are refused.
+another host, or that have an Origin header, are refused. The console, to which `ConsoleEntry`
+forwards requests for `/console`, has rules of its own.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from starlette.routing import Route
 from kafkalite.config.typed_json import fields_of, number_of, quote, read, to_json
 from kafkalite.control.access_checks import AccessChecks
 from kafkalite.control.command_table import JSON_LINES, CommandError, rows
+from kafkalite.control.console.entry import ConsoleEntry
 from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp
 
     from kafkalite.control.command_table import Row
     from kafkalite.control.token import ControlToken
@@ -67,13 +70,25 @@ class ControlApp:
         allowed_hosts: Sequence[str] | None,
         token: ControlToken | None = None,
         report_refusal: Callable[[str, str], None] = _ignore_refusal,
+        *,
+        scheme: str = "http",
     ) -> None:
         """Serve requests that have `token`, unless it is None or the command needs none.
 
-        `allowed_hosts` and `report_refusal` are those of AccessChecks.
+        `allowed_hosts` and `report_refusal` are those of AccessChecks. `scheme` is that of the URL.
         """
         self._broker = broker
         self._log = log
+
+        def new_console() -> ASGIApp:
+            # Imported here because few brokers have a browser, and the console needs its extra.
+            from kafkalite.control.console.access import Endpoint  # noqa: PLC0415
+            from kafkalite.control.console.app import ConsoleApp  # noqa: PLC0415
+            from kafkalite.control.console.live_source import LiveSource  # noqa: PLC0415
+
+            endpoint = Endpoint(token, allowed_hosts, scheme, report_refusal)
+            return ConsoleApp(LiveSource(broker), endpoint).app
+
         by_path: dict[str, dict[str, Row]] = {}
         for row in rows():
             by_path.setdefault(row.path, {})[row.method] = row
@@ -84,13 +99,14 @@ class ControlApp:
                 for path, served in sorted(by_path.items(), key=_number_of_names, reverse=True)
             ],
             middleware=[
+                Middleware(ConsoleEntry, new_console=new_console),
                 Middleware(
                     AccessChecks,
                     allowed_hosts=allowed_hosts,
                     token=token,
                     open_paths={row.path for row in rows() if not row.needs_token},
                     report=report_refusal,
-                )
+                ),
             ],
             exception_handlers={HTTPException: _answer_http_error, Exception: _answer_bug},
         )

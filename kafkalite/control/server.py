@@ -231,6 +231,7 @@ class ControlServer(HttpServer):
             allowed_hosts(self._address),
             self._token,
             self._report_refusal,
+            scheme=self._scheme,
         ).app
 
     def _report_refusal(self, client_host: str, reason: str) -> None:

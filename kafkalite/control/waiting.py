@@ -32,19 +32,20 @@ def milliseconds_of(name: str, seconds: float) -> int:
 
 
 class Changes:
-    """The changes of something while it is examined again and again, as a context manager."""
+    """The changes of some things while they are examined again and again, as a context manager."""
 
-    __slots__ = ("_event", "_first_change", "_loop", "_watchers")
+    __slots__ = ("_all_watchers", "_event", "_first_change", "_loop")
 
-    def __init__(self, watchers: Watchers) -> None:
-        self._watchers = watchers
+    def __init__(self, *all_watchers: Watchers) -> None:
+        self._all_watchers = all_watchers
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._first_change = 0.0
         """When the event was set, in time of the event loop."""
 
     def __enter__(self) -> Self:
-        self._watchers.watch(self._note)
+        for each in self._all_watchers:
+            each.watch(self._note)
         return self
 
     def __exit__(
@@ -53,7 +54,8 @@ class Changes:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._watchers.unwatch(self._note)
+        for each in self._all_watchers:
+            each.unwatch(self._note)
 
     def _note(self) -> None:
         if not self._event.is_set():

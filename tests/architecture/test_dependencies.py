@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EXTRAS: Final = {
     "capture": "capture",
+    "control": "console",
     "lab.columnar": "columnar",
     "lab.replay": "columnar",
     "lab.spark": "spark",

@@ -25,6 +25,7 @@ TESTED_ELSEWHERE = {
         f"control/time_travel/{name}.py": "tests/unit/control/time_travel/test_bisection.py"
         for name in ("coordinator_record_text", "values")
     },
+    "control/console/source.py": "tests/unit/control/console/test_live_source.py",
     "cli/capture_arguments.py": "tests/unit/cli/test_check.py",
     **{
         f"lab/checker/{name}.py": "tests/unit/lab/checker/test_check.py"

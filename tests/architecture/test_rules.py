@@ -155,6 +155,7 @@ OWN_TIME = {
     "server/delayed_handshakes.py": "delays real handshakes, also with a manual clock",
     "server/node_servers.py": "limits how long the process waits for connections at its end",
     "control/commands/records.py": "limits how long a command waits for records of real clients",
+    "control/console/app.py": "limits how often the page of a real browser is made",
     "testing/data.py": "limits how long a test waits for records of real clients",
     "control/waiting.py": "limits how long a command waits, and when idle streams send something",
 }

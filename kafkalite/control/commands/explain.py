@@ -297,7 +297,7 @@ def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> Ite
         widest = max((len(_subject_of(each)) for each in entries), default=0)
         subject_width = min(widest, _MAX_SUBJECT_WIDTH)
     kind_width = max((len(each.kind) for each in entries), default=0) + 1
-    names = _short_names(member for each in entries for member in each.members)
+    names = member_names(entries)
     return (_entry_line(each, subject_width, kind_width, names) for each in entries)
 
 
@@ -335,6 +335,17 @@ def lines_of(entries: Sequence[Entry], *, has_subjects: bool = True) -> Iterator
 def json_of(entries: Sequence[Entry]) -> object:
     """Return entries of the history as values of JSON, as `GET /v1/explain` has them."""
     return to_json(tuple(map(_described, entries)))
+
+
+def named_texts(entries: Sequence[HistoryEntry]) -> list[str]:
+    """Return the texts of entries, with the names of members in place of their ids."""
+    names = member_names(entries)
+    return [_named_text(each, names) for each in entries]
+
+
+def member_names(entries: Iterable[HistoryEntry]) -> Mapping[str, str]:
+    """Return the name of each member that entries name, by its id."""
+    return _short_names(member for each in entries for member in each.members)
 
 
 def lines_of_failure(entries: Sequence[Entry]) -> list[str]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
 
 class Answer(NamedTuple):
@@ -22,6 +23,21 @@ class Answer(NamedTuple):
 
 async def ask(
     app: Starlette,
+    path: str,
+    *,
+    method: str = "GET",
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    disconnects: bool = False,
+) -> Answer:
+    """Return the response to one request, with a body of JSON."""
+    options = {"method": method, "body": body, "headers": headers, "disconnects": disconnects}
+    answer = await ask_for_text(app, path, **options)  # type: ignore[arg-type]  # as above
+    return answer._replace(body=json.loads(answer.body) if answer.body else None)
+
+
+async def ask_for_text(
+    app: ASGIApp,
     path: str,
     *,
     method: str = "GET",
@@ -64,4 +80,4 @@ async def ask(
     start, *rest = sent
     content = b"".join(piece["body"] for piece in rest)
     answered = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Answer(start["status"], answered, json.loads(content) if content else None)
+    return Answer(start["status"], answered, content.decode())

@@ -1,0 +1,245 @@
+"""The application of the console: its pages, forms, streams of changes, and static files."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from kafkalite.control.console import command_lines, texts
+from kafkalite.control.console.access import (
+    SECURITY_HEADERS,
+    BrowserAccess,
+    console_path,
+)
+from kafkalite.control.console.entry import CONSOLE_PATH
+from kafkalite.control.console.forms import Query, form_of
+from kafkalite.control.console.page import NotFoundError, View, url_of
+from kafkalite.control.console.pages import groups, overview
+from kafkalite.control.console.source import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from kafkalite.control.access_checks import Refusal
+    from kafkalite.control.console.access import Endpoint
+    from kafkalite.control.console.page import Action, Content, Page, Section
+    from kafkalite.control.console.source import ConsoleSource
+
+SECTIONS: Final[Sequence[Section]] = (
+    overview.SECTION,
+    groups.SECTION,
+)
+"""In the order of the navigation."""
+
+_FOLDER: Final = Path(__file__).parent
+_STATIC: Final = _FOLDER / "static"
+_BUG_MESSAGE: Final = "The page failed because of a bug in kafkalite: see the broker's log."
+
+MIN_INTERVAL_S: Final = 0.25
+"""The minimum time between two changes that a browser is notified of."""
+MAX_SHARE: Final = 0.1
+"""The maximum share of the time of the event loop that one page takes for its changes."""
+_KEEP_ALIVE_S: Final = 15
+
+
+class ConsoleApp:
+    """The HTTP application that shows a source in a browser."""
+
+    def __init__(self, source: ConsoleSource, endpoint: Endpoint) -> None:
+        self._source = source
+        self._scheme = endpoint.scheme
+        self._templates = _new_environment()
+        self._render_s: dict[str, float] = {}
+        """The time that each page last took to be rendered, by path."""
+        pages = [page for section in SECTIONS for page in section.pages]
+        actions = [action for section in SECTIONS for action in section.actions]
+        self._navigation = [section.pages[0] for section in SECTIONS]
+        routes = [
+            Route("/", _to_first_page),
+            Route(CONSOLE_PATH, _to_first_page),
+            Mount(f"{CONSOLE_PATH}/static", StaticFiles(directory=_STATIC)),
+            Route(f"{CONSOLE_PATH}/changes", self._stream),
+            *(Route(f"{CONSOLE_PATH}{page.path}", partial(self._show, page)) for page in pages),
+            *(
+                Route(f"{CONSOLE_PATH}{each.path}", partial(self._do, each), methods=["POST"])
+                for each in actions
+            ),
+        ]
+        self.app = Starlette(
+            routes=routes,
+            middleware=[
+                Middleware(_Headers),
+                Middleware(
+                    BrowserAccess,
+                    endpoint=endpoint,
+                    new_login=self._login_page,
+                    new_refusal=self._refusal_page,
+                ),
+            ],
+            exception_handlers={HTTPException: self._on_http_error, Exception: self._on_bug},
+        )
+
+    async def _show(self, page: Page, request: Request) -> Response:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        query = Query(request.query_params.multi_items())
+        try:
+            content = await page.content(View(self._source, query))
+        except NotFoundError as error:
+            return self._error_page(404, f"{error}")
+        except ValueError as error:
+            return self._error_page(400, f"{error}")
+        url = f"{self._scheme}://{request.headers.get('host', 'HOST')}"
+        answer = self._render(
+            page.template,
+            200,
+            {
+                "title": content.title or page.title,
+                "section": page.section or page.path,
+                "here": f"{request.url.path}?{request.url.query}".rstrip("?"),
+                "commands": [command_lines.lines_of(each, url) for each in content.commands],
+                "changes": self._changes_url(page, content),
+                **content.values,
+            },
+        )
+        self._render_s[page.path] = loop.time() - started
+        return answer
+
+    def _changes_url(self, page: Page, content: Content) -> str:
+        """Return the address of the stream of changes of a page; empty if it does not change."""
+        if not content.changes or not self._source.is_live:
+            return ""
+        subjects = " ".join(each.value for each in content.changes)
+        return url_of("/changes", of=subjects, page=page.path)
+
+    async def _do(self, action: Action, request: Request) -> Response:
+        """Send the command of a form to the source, and return to the page with the form."""
+        form = await form_of(request)
+        try:
+            await self._source.ask(action.command(form))
+        except ValueError as error:
+            return self._error_page(400, f"{error}")
+        return RedirectResponse(console_path(form.text("back")), 303)
+
+    async def _stream(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items())
+        try:
+            subjects = [Subject(each) for each in query.text("of").split()]
+        except ValueError:
+            return self._error_page(400, "of must be the subjects of changes, such as history")
+        return StreamingResponse(
+            self._events(subjects, query.text("page")), media_type="text/event-stream"
+        )
+
+    async def _events(self, subjects: Sequence[Subject], path: str) -> AsyncIterator[str]:
+        """Yield an event after changes: few for a page that takes long to be rendered."""
+        changes = self._source.changes(subjects)
+        if changes is None:
+            return
+        try:
+            yield ": changes\n\n"
+            while True:
+                if await changes.next(_KEEP_ALIVE_S):
+                    yield "event: change\ndata: \n\n"
+                    interval_s = self._render_s.get(path, 0.0) / MAX_SHARE
+                    await asyncio.sleep(max(MIN_INTERVAL_S, interval_s))
+                else:
+                    yield ": no change\n\n"  # fails if the browser has disconnected
+        finally:
+            changes.close()
+
+    def _render(self, template: str, status: int, values: Mapping[str, Any]) -> Response:
+        text = self._templates.get_template(template).render(
+            {
+                "cluster": self._source.name,
+                "source": self._source,
+                "navigation": self._navigation,
+                **values,
+            }
+        )
+        return HTMLResponse(text, status, {"cache-control": "no-store"})
+
+    def _plain(self, template: str, status: int, values: Mapping[str, Any]) -> Response:
+        """Return a page that is in no section."""
+        defaults = {"section": "", "here": "", "commands": (), "changes": ""}
+        return self._render(template, status, {**defaults, **values})
+
+    def _error_page(self, status: int, message: str) -> Response:
+        title = HTTPStatus(status).phrase
+        return self._plain("error.html.j2", status, {"title": title, "message": message})
+
+    def _login_page(self, error: str, path: str) -> Response:
+        return self._plain(
+            "login.html.j2", 401, {"title": "Log in", "error": error, "next": path, "cluster": ""}
+        )
+
+    def _refusal_page(self, refusal: Refusal) -> Response:
+        return self._error_page(refusal.status, refusal.message)
+
+    def _on_http_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        message = f"{error.detail}"
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            message = f"{request.url.path[:80]} is no page of the console."
+        return self._error_page(error.status_code, message)
+
+    def _on_bug(self, request: Request, error: Exception) -> Response:
+        """Answer an exception; uvicorn logs it."""
+        del request, error
+        return self._error_page(500, _BUG_MESSAGE)
+
+
+class _Headers:
+    """An ASGI application that adds SECURITY_HEADERS to the answers of another one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+async def _to_first_page(request: Request) -> Response:
+    del request
+    return RedirectResponse(f"{CONSOLE_PATH}/", 303)
+
+
+def _new_environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"url": url_of, "console_path": CONSOLE_PATH}
+    environment.filters |= {
+        "visible": texts.visible,
+        "name": texts.name_text,
+        "as_json": texts.json_text,
+        "time": texts.time_text,
+        "duration": texts.ago_text,
+        "facts": texts.facts_of,
+    }
+    return environment

@@ -1,0 +1,86 @@
+"""The latest commits of a group, from the log of its coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.control.console.source import Commit, CommitHistory
+from kafkalite.control.time_travel.points import LATEST
+from kafkalite.control.time_travel.replay import GroupReplay, needle_of, partition_of_key
+from kafkalite.control.time_travel.scan import Scan
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkalite.storage.file_names import partition_directory
+
+if TYPE_CHECKING:
+    from kafkalite.control.time_travel.logs import LogSource
+    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.metadata.image import MetadataImage
+
+MAX_COMMITS: Final = 2_000
+"""The maximum number of commits, the latest, that are returned."""
+
+
+class CommitCollector:
+    """The latest commits of a group, as the machine of a log of `__consumer_offsets`.
+
+    Those of a transaction count when it is committed.
+    """
+
+    def __init__(self, group: str, limit: int = MAX_COMMITS) -> None:
+        self._group = group
+        self._pending: dict[int, list[Commit]] = {}
+        self.commits: deque[Commit] = deque(maxlen=limit)
+        self.count = 0
+        """The number of all commits."""
+
+    def replay(self, record: CoordinatorRecord[object, object]) -> None:
+        """Add the commit of a record; other records have no effect."""
+        self._add(self._commits_in(record))
+
+    def replay_transactional(
+        self, producer_id: int, record: CoordinatorRecord[object, object]
+    ) -> None:
+        """Hold the commit of a record until the transaction ends."""
+        self._pending.setdefault(producer_id, []).extend(self._commits_in(record))
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Add or drop the commits of a transaction."""
+        commits = self._pending.pop(producer_id, [])
+        if is_commit:
+            self._add(commits)
+
+    def _add(self, commits: list[Commit]) -> None:
+        self.commits += commits
+        self.count += len(commits)
+
+    def _commits_in(self, record: CoordinatorRecord[object, object]) -> list[Commit]:
+        key, value = record
+        if not isinstance(key, OffsetCommitKey) or not isinstance(value, OffsetCommitValue):
+            return []
+        if key.group != self._group:
+            return []
+        return [Commit(key.topic, key.partition, value.offset, value.commit_timestamp)]
+
+
+async def read_commits(logs: LogSource, image: MetadataImage, group: str) -> CommitHistory:
+    """Return the latest commits of a group; raises TimeTravelError for a log that is damaged."""
+    if OFFSETS_TOPIC not in image.topics:
+        return CommitHistory((), is_complete=True)
+    partition = partition_of_key(image, OFFSETS_TOPIC, group)
+    log = logs.log(OFFSETS_TOPIC, partition)
+    collector = CommitCollector(group)
+    replay = GroupReplay(
+        partition_directory(OFFSETS_TOPIC, partition), (needle_of(group),), collector
+    )
+    scan = Scan(log, LATEST, replay.needles)
+    for batch in scan:
+        if batch is None:
+            await asyncio.sleep(0)
+        else:
+            for _ in replay.apply(batch):
+                pass
+    is_complete = scan.first_gap is None and collector.count <= len(collector.commits)
+    return CommitHistory(tuple(collector.commits), is_complete)

@@ -1,0 +1,126 @@
+"""LiveSource: what the console reads from a running broker, in its event loop."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kafkalite.control.command_table import running_cluster
+from kafkalite.control.commands.requests import recorded
+from kafkalite.control.console.commit_history import read_commits
+from kafkalite.control.console.source import CommitHistory, RequestPage, Subject
+from kafkalite.control.time_travel.logs import RunningLogs
+from kafkalite.control.time_travel.points import Point
+from kafkalite.control.time_travel.view import PastView
+from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
+from kafkalite.control.waiting import Changes, deadline_after
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.control.command_table import Command
+    from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.control.group_status import GroupStatus
+    from kafkalite.control.request_filter import RequestFilter
+    from kafkalite.control.transaction_reader import TransactionStatus
+    from kafkalite.ports.watchers import Watchers
+    from kafkalite.server.broker import Broker
+
+Answer = TypeVar("Answer")
+
+MAX_EXAMINED: Final = 2_000
+"""The maximum number of requests, the latest, that a page compares with its filter."""
+
+
+class LiveSource:
+    """A running broker as the source of the console; see ConsoleSource."""
+
+    is_live: Final = True
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    @property
+    def name(self) -> str:
+        """The id of the cluster."""
+        return self._broker.cluster_id
+
+    async def ask(self, command: Command[Answer]) -> Answer:
+        """Return the answer to a command, after its execution."""
+        return await command.perform(self._broker)
+
+    async def past_group(self, group: str, at_ms: int) -> GroupStatus:
+        """Return a group as it was at a time; raises TimeTravelError if that is not known."""
+        return self._view(at_ms).group(group)
+
+    async def past_transaction(self, transactional_id: str, at_ms: int) -> TransactionStatus:
+        """Return a transactional id as it was at a time; raises TimeTravelError."""
+        return self._view(at_ms).transaction(transactional_id)
+
+    def _view(self, at_ms: int) -> PastView:
+        return PastView(RunningLogs(running_cluster(self._broker)), Point(time_ms=at_ms))
+
+    async def commits(self, group: str) -> CommitHistory:
+        """Return the latest commits of a group."""
+        cluster = running_cluster(self._broker)
+        return await read_commits(RunningLogs(cluster), cluster.metadata.image, group)
+
+    @property
+    def logs_requests(self) -> bool:
+        """Whether requests are logged."""
+        return self._broker.logs_requests
+
+    async def latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
+        """Return the latest requests that are selected; none if requests are not logged."""
+        if not self.logs_requests:
+            return RequestPage((), 0, 0, 0)
+        log = self._broker.request_log
+        newest = [*log.after(max(selected.since, log.last_number - MAX_EXAMINED)), *log.pending()]
+        newest.reverse()
+        found: list[RecordedRequest] = []
+        examined = 0
+        async for each in in_turns(islice(newest, MAX_EXAMINED), REQUESTS_PER_TURN):
+            if len(found) == limit:
+                break
+            examined += 1
+            if selected.matches(each):
+                found.append(recorded(each))
+        return RequestPage(found, log.last_number, examined, len(log))
+
+    async def request(self, number: int) -> RecordedRequest | None:
+        """Return the request with a number; None if the log does not have it."""
+        if not self.logs_requests:
+            return None
+        found = next(iter(self._broker.request_log.after(number - 1)), None)
+        return None if found is None or found.number != number else recorded(found)
+
+    def changes(self, subjects: Sequence[Subject]) -> LiveChanges:
+        """Return what waits for changes; none are missed from the call on."""
+        found = map(self._watchers, subjects)
+        return LiveChanges([each for each in found if each is not None])
+
+    def _watchers(self, subject: Subject) -> Watchers | None:
+        if subject is Subject.HISTORY:
+            return self._broker.history.watchers
+        if subject is Subject.GROUPS:
+            return running_cluster(self._broker).groups.watchers
+        if subject is Subject.FAULTS:
+            return self._broker.faults.watchers
+        return self._broker.request_log.watchers if self.logs_requests else None
+
+
+class LiveChanges:
+    """Waits for changes of a broker; see SourceChanges."""
+
+    def __init__(self, all_watchers: Sequence[Watchers]) -> None:
+        self._stack = ExitStack()
+        self._changes = self._stack.enter_context(Changes(*all_watchers))
+
+    async def next(self, seconds: float) -> bool:
+        """Return whether something changed since the previous call, or changes in this time."""
+        return await self._changes.next(deadline_after(round(seconds * 1000)))
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stack.close()

@@ -1,0 +1,105 @@
+"""Page and Action: what the modules in `pages/` declare, and what their functions return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from kafkalite.control.console.entry import CONSOLE_PATH
+from kafkalite.ports.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from kafkalite.control.command_table import Command
+    from kafkalite.control.console.forms import Query
+    from kafkalite.control.console.source import ConsoleSource, Subject
+
+PAGE_ROWS: Final = 100
+"""The number of rows of a list on one page."""
+
+
+class NotFoundError(ValueError):
+    """The page is about something that does not exist; the text is one sentence."""
+
+
+class View(NamedTuple):
+    """A request for a page."""
+
+    source: ConsoleSource
+    query: Query
+
+
+class Content(NamedTuple):
+    """What a page shows."""
+
+    values: Mapping[str, Any]
+    """The variables of its template."""
+    title: str = ""
+    """The title of this page; by default that of its kind."""
+    commands: Sequence[Command[Any]] = ()
+    """The commands that return the same, for a shell and for HTTP."""
+    changes: Sequence[Subject] = ()
+    """The page is rendered again when one of these changes."""
+
+
+class Page(NamedTuple):
+    """A kind of page."""
+
+    path: str
+    """The path below `/console`, such as `/groups`."""
+    title: str
+    template: str
+    content: Callable[[View], Awaitable[Content]]
+    """Raises NotFoundError, and ValueError for invalid fields of the query."""
+    section: str = ""
+    """The path of the page in the navigation to which this one belongs; by default its own."""
+
+
+class Action(NamedTuple):
+    """A command that a form of a page sends."""
+
+    path: str
+    """The path below `/console`; its method is POST."""
+    command: Callable[[Query], Command[Any]]
+    """Returns the command of the fields of a form; raises ValueError."""
+
+
+class Section(NamedTuple):
+    """A section of the navigation, with its pages; the first one is in the navigation."""
+
+    pages: Sequence[Page]
+    actions: Sequence[Action] = ()
+
+
+class Rows(NamedTuple):
+    """The rows of a long list that are on one page."""
+
+    rows: Sequence[Any]
+    first: int
+    """The number of the first row, from 1; 0 without rows."""
+    total: int
+    page: int
+    """The number of the page, from 1."""
+    pages: int
+
+    @property
+    def last(self) -> int:
+        """The number of the last row."""
+        return self.first + len(self.rows) - 1 if self.rows else 0
+
+
+def rows_of(entries: Sequence[Any], query: Query, size: int = PAGE_ROWS) -> Rows:
+    """Return the rows that are on the page in the query; the last ones if it is too large."""
+    pages = max(1, -(-len(entries) // size))
+    page = min(query.whole("page", 1, minimum=1), pages)
+    start = (page - 1) * size
+    rows = entries[start : start + size]
+    return Rows(rows, start + 1 if rows else 0, len(entries), page, pages)
+
+
+def url_of(path: str, **fields: object) -> str:
+    """Return the address of a page, without the fields that are None or empty."""
+    given = {name: value for name, value in fields.items() if value not in {None, ""}}
+    query = f"?{urlencode(given)}" if given else ""
+    return f"{CONSOLE_PATH}{path}{query}"

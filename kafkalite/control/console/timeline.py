@@ -1,0 +1,329 @@
+"""Timeline: the history of a group as the geometry of an SVG picture, with a lane for each member.
+
+The picture is rendered on the server, so it needs no library for charts, and works without
+JavaScript. Events can be milliseconds or days apart. So the distance between two moments is the
+logarithm of the time between them, and the axis names the times.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from math import log2
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.control.console.texts import ago_text, name_text, time_text
+from kafkalite.coordinator.event_history import REFUSAL_KINDS
+from kafkalite.ports.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.control.commands.explain import HistoryEntry
+    from kafkalite.control.console.source import Commit
+
+WIDTH: Final = 1000
+LANE_HEIGHT: Final = 34
+_TOP: Final = 34
+"""The height of the band with epochs."""
+_MARGIN: Final = 12
+_AXIS_HEIGHT: Final = 24
+_MIN_TICK_DISTANCE: Final = 92
+_MIN_LABEL_WIDTH: Final = 18
+_UNIT_MS: Final = 20
+"""A distance in time that is about as wide as no distance."""
+MAX_MEMBERS: Final = 30
+MAX_PARTITIONS: Final = 30
+MAX_COMMITS: Final = 300
+
+_BEGINS: Final = frozenset(("joined", "rejoined"))
+_ENDS: Final = frozenset(("left", "expired", "expelled", "reset"))
+_FENCED, _REMOVED = "fenced", "removed"
+
+
+class Bar(NamedTuple):
+    """A time in a lane, or in the band with epochs."""
+
+    x: float
+    width: float
+    kind: str
+    """`member`, `rebalance`, `epoch`."""
+    title: str
+    label: str = ""
+
+
+class Mark(NamedTuple):
+    """A moment in a lane."""
+
+    x: float
+    kind: str
+    """The kind of the entry, or `commit`."""
+    title: str
+    entry: int | None
+    """The number of the entry of the history."""
+
+
+class Lane(NamedTuple):
+    """A member, a partition, or the group itself."""
+
+    y: float
+    label: str
+    note: str
+    bars: Sequence[Bar]
+    marks: Sequence[Mark]
+
+
+class Tick(NamedTuple):
+    """A time on the axis."""
+
+    x: float
+    label: str
+
+
+class Timeline(NamedTuple):
+    """The picture; lengths are in pixels of a picture that is WIDTH wide."""
+
+    height: float
+    epochs: Sequence[Bar]
+    lanes: Sequence[Lane]
+    ticks: Sequence[Tick]
+    hidden_members: int
+    hidden_partitions: int
+    selected_x: float | None
+    """The moment that the page shows; None for now."""
+    summary: str
+    """The picture in words."""
+
+
+class Scale:
+    """Positions of moments, whose distances are logarithms of times."""
+
+    def __init__(self, moments: Sequence[int]) -> None:
+        """Use moments in milliseconds since the Unix epoch; at least one."""
+        self._moments = sorted(set(moments))
+        positions = [0.0]
+        for earlier, later in pairwise(self._moments):
+            positions.append(positions[-1] + 1 + log2(1 + (later - earlier) / _UNIT_MS))
+        factor = (WIDTH - 2 * _MARGIN) / positions[-1] if positions[-1] else 0
+        self._positions = [_MARGIN + factor * each for each in positions]
+
+    def x(self, at_ms: int) -> float:
+        """Return the position of a moment; between two known ones by its share of the time."""
+        index = bisect_right(self._moments, at_ms) - 1
+        if index < 0:
+            return float(_MARGIN)
+        start, left = self._moments[index], self._positions[index]
+        if index + 1 == len(self._moments):
+            return round(left, 1)
+        share = (at_ms - start) / (self._moments[index + 1] - start)
+        return round(left + share * (self._positions[index + 1] - left), 1)
+
+    def ticks(self) -> Iterator[Tick]:
+        """Yield times with enough distance for their labels."""
+        last = -float(_MIN_TICK_DISTANCE)
+        for moment, position in zip(self._moments, self._positions, strict=True):
+            if position - last >= _MIN_TICK_DISTANCE and position <= WIDTH - _MIN_TICK_DISTANCE + 8:
+                last = position
+                yield Tick(round(position, 1), time_text(moment))
+
+
+class _Member:
+    """A member, and when it was in the group."""
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.spans: list[tuple[int | None, int | None]] = []
+        """Pairs of begin and end in milliseconds; None for one that is not known, or not yet."""
+
+    @property
+    def _is_in(self) -> bool:
+        return bool(self.spans) and self.spans[-1][1] is None
+
+    def join(self, at_ms: int | None) -> None:
+        """Begin to be in the group."""
+        if not self._is_in:
+            self.spans.append((at_ms, None))
+
+    def leave(self, at_ms: int) -> None:
+        """Be no longer in the group."""
+        if self._is_in:
+            self.spans[-1] = (self.spans[-1][0], at_ms)
+        elif not self.spans:
+            self.spans.append((None, at_ms))
+
+    def settle(self, *, is_present: bool) -> None:
+        """Correct the end: entries may be missing in the history."""
+        if is_present and not self._is_in:
+            self.join(self.spans[-1][1] if self.spans else None)
+        elif not is_present and self._is_in:
+            begin = self.spans[-1][0]
+            self.spans[-1] = (begin, begin)
+
+
+def timeline_of(
+    entries: Sequence[HistoryEntry],
+    *,
+    texts: Mapping[int, str],
+    names: Mapping[str, str],
+    present: Sequence[str],
+    commits: Sequence[Commit],
+    now_ms: int,
+    selected_ms: int | None = None,
+) -> Timeline | None:
+    """Return the picture of a group; None without any entry and commit.
+
+    `texts` has the text of each entry by number, `names` the name of each member by id, `present`
+    the ids of the members now, and `commits` the latest commits.
+    """
+    commits = commits[-MAX_COMMITS:]
+    # Commits do not stretch the scale: there are many more of them than of other events.
+    moments = [*(each.at_ms for each in entries), *(each.at_ms for each in commits[:1])]
+    if not moments:
+        return None
+    scale = Scale([*moments, max(now_ms, *moments)])
+    marks = _marks_by_lane(entries, scale, texts)
+    members = _members(entries, present)
+    end_x = scale.x(max(now_ms, *moments))
+    lanes: list[Lane] = []
+
+    def add(label: str, note: str, bars: Sequence[Bar], found: Sequence[Mark]) -> None:
+        lanes.append(Lane(_TOP + LANE_HEIGHT * len(lanes), label, note, bars, found))
+
+    rebalances = list(_rebalances(entries, scale, end_x))
+    add("group", "", rebalances, marks.get("", ()))
+    for each in members[:MAX_MEMBERS]:
+        name = names.get(each.member_id, each.member_id)
+        bars = [_presence(span, scale, end_x, name) for span in each.spans]
+        note = "" if each.member_id in present else "gone"
+        add(name_text(name), note, bars, marks.get(each.member_id, ()))
+    partitions = _commit_marks(commits, scale)
+    for (topic, index), found in sorted(partitions.items())[:MAX_PARTITIONS]:
+        add(f"{name_text(topic)}-{index}", "commits", (), found)
+    return Timeline(
+        height=_TOP + LANE_HEIGHT * len(lanes) + _AXIS_HEIGHT,
+        epochs=list(_epochs(entries, scale, end_x)),
+        lanes=lanes,
+        ticks=list(scale.ticks()),
+        hidden_members=max(0, len(members) - MAX_MEMBERS),
+        hidden_partitions=max(0, len(partitions) - MAX_PARTITIONS),
+        selected_x=None if selected_ms is None else scale.x(selected_ms),
+        summary=_summary(entries, members, commits),
+    )
+
+
+def epoch_of(entry: HistoryEntry) -> int | None:
+    """Return the epoch or generation that begins with an entry."""
+    fact = None
+    if entry.kind == "generation":
+        fact = entry.facts.get("generation")
+    elif entry.kind == "rebalance":
+        fact = entry.facts.get("group_epoch")
+    return fact if isinstance(fact, int) else None
+
+
+def _members(entries: Sequence[HistoryEntry], present: Sequence[str]) -> list[_Member]:
+    """Return the members that joined, left or are present, in the order of their first entries."""
+    members: dict[str, _Member] = {}
+
+    def member(member_id: str) -> _Member:
+        return members.setdefault(member_id, _Member(member_id))
+
+    for entry in entries:
+        member_id, replaced = entry.facts.get("member_id"), entry.facts.get("replaces")
+        if not isinstance(member_id, str):
+            continue
+        if entry.kind in _BEGINS:
+            if isinstance(replaced, str) and replaced != member_id:
+                member(replaced).leave(entry.at_ms)
+            member(member_id).join(entry.first_ms)
+        elif entry.kind in _ENDS or (entry.kind == _FENCED and _REMOVED in entry.text):
+            member(member_id).leave(entry.at_ms)
+    for member_id in present:
+        member(member_id)
+    for each in members.values():
+        each.settle(is_present=each.member_id in present)
+    return list(members.values())
+
+
+def _presence(span: tuple[int | None, int | None], scale: Scale, end_x: float, name: str) -> Bar:
+    begin, end = span
+    x = 0.0 if begin is None else scale.x(begin)
+    until = end_x if end is None else scale.x(end)
+    times = [
+        "before the first entry" if begin is None else f"from {time_text(begin)}",
+        "until now" if end is None else f"to {time_text(end)}",
+    ]
+    return Bar(x, max(3.0, round(until - x, 1)), "member", f"{name}: {', '.join(times)}")
+
+
+def _epochs(entries: Sequence[HistoryEntry], scale: Scale, end_x: float) -> Iterator[Bar]:
+    found = [(entry, epoch) for entry in entries if (epoch := epoch_of(entry)) is not None]
+    starts = [*(scale.x(entry.at_ms) for entry, _ in found), end_x]
+    for (entry, epoch), (start, end) in zip(found, pairwise(starts), strict=True):
+        width = max(1.0, round(end - start, 1))
+        word = "generation" if entry.kind == "generation" else "epoch"
+        label = f"{epoch}" if width >= _MIN_LABEL_WIDTH else ""
+        title = f"{word} {epoch} from {time_text(entry.at_ms)}"
+        yield Bar(start, width, "epoch", title, label)
+
+
+def _rebalances(entries: Sequence[HistoryEntry], scale: Scale, end_x: float) -> Iterator[Bar]:
+    """Yield the times from the reason of a rebalance to the assignment."""
+    begin: HistoryEntry | None = None
+    for entry in entries:
+        if entry.kind == "rebalance" and begin is None:
+            begin = entry
+        elif begin is not None and (
+            entry.kind == "assigned" or (entry.kind == "generation" and not entry.facts["members"])
+        ):
+            yield _rebalance(begin, scale, scale.x(entry.at_ms), entry.at_ms - begin.at_ms)
+            begin = None
+    if begin is not None:
+        yield _rebalance(begin, scale, end_x, None)
+
+
+def _rebalance(begin: HistoryEntry, scale: Scale, end_x: float, lasted_ms: int | None) -> Bar:
+    x = scale.x(begin.at_ms)
+    how_long = "not ended" if lasted_ms is None else ago_text(lasted_ms)
+    title = f"rebalance, {how_long}"
+    return Bar(x, max(3.0, round(end_x - x, 1)), "rebalance", title)
+
+
+def _marks_by_lane(
+    entries: Sequence[HistoryEntry], scale: Scale, texts: Mapping[int, str]
+) -> Mapping[str, list[Mark]]:
+    """Return the marks of each member by its id, and of the group by an empty text."""
+    marks: dict[str, list[Mark]] = {}
+    for entry in entries:
+        member_id = entry.facts.get("member_id")
+        lane = member_id if isinstance(member_id, str) else ""
+        title = f"{time_text(entry.at_ms)} {entry.kind}: {texts[entry.number]}"
+        marks.setdefault(lane, []).append(
+            Mark(scale.x(entry.at_ms), entry.kind, title, entry.number)
+        )
+    known = {each.member_id for each in _members(entries, ())}
+    for lane in [each for each in marks if each and each not in known]:
+        # A client can be refused with a member id that is none.
+        marks.setdefault("", []).extend(marks.pop(lane))
+    return marks
+
+
+def _commit_marks(commits: Sequence[Commit], scale: Scale) -> Mapping[tuple[str, int], list[Mark]]:
+    found: dict[tuple[str, int], list[Mark]] = {}
+    for each in commits:
+        title = f"{time_text(each.at_ms)} {each.topic}-{each.partition} committed {each.offset}"
+        mark = Mark(scale.x(each.at_ms), "commit", title, None)
+        found.setdefault((each.topic, each.partition), []).append(mark)
+    return found
+
+
+def _summary(
+    entries: Sequence[HistoryEntry], members: Sequence[_Member], commits: Sequence[Commit]
+) -> str:
+    refusals = sum(each.times for each in entries if each.kind in REFUSAL_KINDS)
+    epochs = [epoch for each in entries if (epoch := epoch_of(each)) is not None]
+    span = f", from {epochs[0]} to {epochs[-1]}" if epochs else ""
+    return (
+        f"Members: {len(members)}. Generations or epochs: {len(epochs)}{span}. "
+        f"Refusals: {refusals}. Commits: {len(commits)}."
+    )

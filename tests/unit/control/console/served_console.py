@@ -1,0 +1,66 @@
+"""A console over a running broker, as a browser sees it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from kafkalite.control.console.access import Endpoint
+from kafkalite.control.console.app import ConsoleApp
+from kafkalite.control.console.live_source import LiveSource
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.server.broker import Broker
+from kafkalite.server.settings import Settings
+from tests.unit.control.asgi_client import ask_for_text
+from tests.unit.control.group_members import CONFIG, TOPIC, Members
+from tests.unit.control.ports import ANY_PORT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.unit.control.asgi_client import Answer
+
+NOW_MS = 1_700_000_000_000
+HOSTILE = "<script>alert(1)</script>\"'&\u202e\x00"
+"""A name that must not become markup."""
+ORIGIN = "http://127.0.0.1:9097"
+FORM = {"content-type": "application/x-www-form-urlencoded", "origin": ORIGIN}
+
+
+class ServedConsole:
+    """The console of a broker."""
+
+    def __init__(self, broker: Broker, clock: AdjustableClock, endpoint: Endpoint) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.members = Members(broker)
+        self.source = LiveSource(broker)
+        self.app = ConsoleApp(self.source, endpoint).app
+
+    async def get(self, path: str, status: int = 200, **fields: object) -> str:
+        """Return a page."""
+        query = f"?{urlencode(fields)}" if fields else ""
+        answer = await ask_for_text(self.app, f"/console{path}{query}")
+        assert answer.status == status, answer
+        text: str = answer.body
+        return text
+
+    async def post(self, path: str, **fields: object) -> Answer:
+        """Send a form."""
+        body = urlencode(fields).encode()
+        return await ask_for_text(
+            self.app, f"/console{path}", method="POST", body=body, headers=FORM
+        )
+
+
+@asynccontextmanager
+async def served_console(endpoint: Endpoint | None = None) -> AsyncIterator[ServedConsole]:
+    """Serve a console over a broker with the topic `orders`, at a stopped time."""
+    clock = AdjustableClock(rate=0, now_ms=NOW_MS)
+    broker = Broker(Settings(listen=ANY_PORT, topics={TOPIC: 2}, config=CONFIG), clock=clock)
+    await broker.start()
+    try:
+        yield ServedConsole(broker, clock, endpoint or Endpoint())
+    finally:
+        await broker.stop(grace_s=0)

@@ -1,0 +1,109 @@
+"""The application of the console: headers, errors, forms and streams of changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.control.console.access import SECURITY_HEADERS, Endpoint
+from kafkalite.control.token import ControlToken
+from tests.unit.control.asgi_client import ask_for_text
+from tests.unit.control.console.served_console import ServedConsole, served_console
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, MutableMapping
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ServedConsole]:
+    async with served_console() as found:
+        yield found
+
+
+async def test_the_root_leads_to_the_first_page(console: ServedConsole) -> None:
+    for path in ("/", "/console"):
+        answer = await ask_for_text(console.app, path)
+        assert (answer.status, answer.headers["location"]) == (303, "/console/")
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/", "/console/groups", "/console/none", "/console/static/console.css"]
+)
+async def test_every_answer_forbids_scripts_of_others(console: ServedConsole, path: str) -> None:
+    answer = await ask_for_text(console.app, path)
+    assert SECURITY_HEADERS.items() <= answer.headers.items()
+    assert "unsafe" not in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/console/", "/console/groups"])
+async def test_no_page_has_code_or_styles_of_its_own(console: ServedConsole, path: str) -> None:
+    text = (await ask_for_text(console.app, path)).body
+    assert " style=" not in text
+    assert "<style" not in text
+    assert " on" not in {part[:3] for part in text.split('"')[::2]}
+    assert all(part.startswith(" src=") for part in text.split("<script")[1:])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["console.css", "console.js", "theme.js", "icon.svg", "vendor/htmx.min.js",
+     "vendor/sse.min.js", "vendor/LICENSES.txt"],
+)  # fmt: skip
+async def test_static_files_are_served(console: ServedConsole, name: str) -> None:
+    answer = await ask_for_text(console.app, f"/console/static/{name}")
+    assert answer.status == 200
+    assert answer.body
+
+
+async def test_files_outside_of_the_folder_are_not_served(console: ServedConsole) -> None:
+    for path in ("../app.py", "%2e%2e/app.py", "vendor/../../app.py"):
+        assert (await ask_for_text(console.app, f"/console/static/{path}")).status == 404
+
+
+async def test_an_unknown_page_and_an_invalid_field_are_named(console: ServedConsole) -> None:
+    assert "/console/none is no page of the console" in await console.get("/none", 404)
+    assert "page must be a whole number" in await console.get("/groups", 400, page="x")
+    assert "group must be the id of a group" in await console.get("/group", 400)
+    assert "there is no group" in await console.get("/group", 404, group="missing")
+
+
+async def test_the_login_page_has_a_form() -> None:
+    token = ControlToken("a-token-of-tests")
+    async with served_console(Endpoint(token)) as console:
+        text = await console.get("/groups", 401, q="<b>")
+        assert 'name="token" type="password"' in text
+        assert 'value="/console/groups?q=%3Cb%3E"' in text
+        assert console.broker.cluster_id not in text
+
+
+async def test_the_stream_has_an_event_for_a_change(console: ServedConsole) -> None:
+    path = "/console/changes"
+    sent: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        await sent.put(message.get("body", b""))
+
+    scope = {
+        "type": "http", "method": "GET", "path": path, "root_path": "", "scheme": "http",
+        "query_string": b"of=groups+history&page=/groups", "client": None,
+        "headers": [(b"host", b"127.0.0.1:9097")], "server": ("127.0.0.1", 9097),
+    }  # fmt: skip
+    stream = asyncio.ensure_future(console.app(scope, receive, send))
+    try:
+        assert await sent.get() == b""
+        assert await sent.get() == b": changes\n\n"
+        await console.members.commit("shop", 1)
+        assert await sent.get() == b"event: change\ndata: \n\n"
+    finally:
+        stream.cancel()
+        await asyncio.gather(stream, return_exceptions=True)
+
+
+async def test_an_unknown_subject_is_refused(console: ServedConsole) -> None:
+    assert "subjects of changes" in await console.get("/changes", 400, of="weather")

@@ -1,0 +1,71 @@
+"""What the console reads from a running broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.control.commands.groups import ListGroups
+from kafkalite.control.console import live_source
+from kafkalite.control.console.source import Subject
+from kafkalite.control.request_filter import RequestFilter
+from kafkalite.control.time_travel.points import TimeTravelError
+from kafkalite.protocol.api_keys import ApiKey
+from tests.unit.control.console.served_console import NOW_MS, ServedConsole, served_console
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ServedConsole]:
+    async with served_console() as found:
+        yield found
+
+
+async def test_commands_are_answered(console: ServedConsole) -> None:
+    await console.members.commit("shop", 1)
+    (listed,) = (await console.source.ask(ListGroups())).groups
+    assert listed.group_id == "shop"
+    assert console.source.name == console.broker.cluster_id
+
+
+async def test_a_group_is_returned_as_it_was(console: ServedConsole) -> None:
+    await console.members.commit("shop", 1)
+    console.clock.advance(1000)
+    await console.members.commit("shop", 2)
+    (offset,) = (await console.source.past_group("shop", NOW_MS)).offsets
+    assert offset.offset == 1
+    with pytest.raises(TimeTravelError, match="there is no group 'shop'"):
+        await console.source.past_group("shop", NOW_MS - 1)
+
+
+async def test_reading_does_not_start_the_log_of_requests(console: ServedConsole) -> None:
+    source = console.source
+    page = await source.latest_requests(RequestFilter(), 10)
+    assert (page.requests, page.logged) == ((), 0)
+    assert await source.request(1) is None
+    source.changes(list(Subject)).close()
+    assert not source.logs_requests
+
+
+async def test_changes_are_noticed_once(console: ServedConsole) -> None:
+    changes = console.source.changes([Subject.GROUPS, Subject.HISTORY])
+    assert not await changes.next(0)
+    await console.members.commit("shop", 1)
+    await console.members.commit("shop", 2)
+    assert await changes.next(10)
+    assert not await changes.next(0)
+    changes.close()
+    await console.members.commit("shop", 3)
+    assert not await changes.next(0)
+
+
+async def test_few_requests_are_examined(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = console.broker.request_log
+    monkeypatch.setattr(live_source, "MAX_EXAMINED", 0)
+    page = await console.source.latest_requests(RequestFilter(api=ApiKey.FETCH), 10)
+    assert (page.examined, page.last_number) == (0, log.last_number)
