@@ -1,10 +1,12 @@
 """The start of the process of `kafkalite` and of `python -m kafkalite`."""
 
 import gc
+import sys
 
-# The start makes no garbage, and looking for garbage takes 5 % of its time. The broker enables the
-# collector when it has started.
-gc.disable()
+# The start of a broker makes no garbage, and looking for garbage takes 5 % of its time. It enables
+# the collector when it has started.
+if sys.argv[1:2] == ["serve"]:
+    gc.disable()
 
 from kafkalite.ports.compiled_modules import find_compiled_modules_fast  # noqa: E402 - as above
 

@@ -107,6 +107,19 @@ def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
     broker.kill()
 
 
+@pytest.mark.parametrize(("name", "is_enabled"), [("serve", False), ("consume", True)])
+def test_only_the_start_of_a_broker_is_without_garbage_collection(
+    name: str, is_enabled: bool
+) -> None:
+    code = f"""
+import gc, sys
+sys.argv = ["kafkalite", {name!r}]
+from kafkalite import __main__
+sys.exit(gc.isenabled() is not {is_enabled})
+"""
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True, timeout=60)
+
+
 def test_banner_has_the_selected_port(serving: Serving) -> None:
     assert re.fullmatch(r"kafkalite is ready at 127\.0\.0\.1:[1-9]\d*\n", serving.banner)
     assert serving.topics() == {}
