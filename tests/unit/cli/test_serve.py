@@ -109,7 +109,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
 
 @pytest.mark.parametrize(("name", "is_enabled"), [("serve", False), ("consume", True)])
 def test_only_the_start_of_a_broker_is_without_garbage_collection(
-    name: str, is_enabled: bool
+    name: str, *, is_enabled: bool
 ) -> None:
     code = f"""
 import gc, sys
