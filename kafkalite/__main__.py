@@ -8,7 +8,7 @@ import sys
 if sys.argv[1:2] == ["serve"]:
     gc.disable()
 
-from kafkalite.ports.compiled_modules import find_compiled_modules_fast  # noqa: E402 - as above
+from kafkalite.ports.compiled_modules import find_compiled_modules_fast
 
 find_compiled_modules_fast("kafkalite")
 

@@ -1,57 +1,37 @@
-"""The modules of group shards, imported in steps between which other requests are served.
-
-The first FindCoordinator for a group needs some 140 modules. Imported at once, they would delay
-the other clients by the time of half a start.
-"""
+"""The modules of group shards, of which the first FindCoordinator for a group needs some 150."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from sys import modules
 from typing import Final
 
-from kafkalite.ports import turns
+from kafkalite.ports.module_steps import ModuleSteps
 
-SHARD_MODULE: Final = "kafkalite.groups.shard"
-
-STEPS: Final = (
-    "classic.group",
-    "classic.rebalance",
-    "classic.groups",
-    "consumer.member",
-    "modern.topics",
-    "consumer.consumer_group_records",
-    "consumer.group",
-    "migration.upgrade",
-    "consumer.sessions",
-    "consumer.target",
-    "consumer.heartbeat",
-    "consumer.groups",
-    "migration.members",
-    "offsets",
-    "share.share_group_records",
-    "share.describe",
-    "share.groups",
-    "streams.member",
-    "streams.streams_group_records",
-    "streams.descriptions",
-    "streams.admission",
-    "streams.configured_topology",
-    "streams.groups",
-    "shard",
+SHARD_MODULES: Final = ModuleSteps(
+    "groups.classic.group",
+    "groups.classic.rebalance",
+    "groups.classic.groups",
+    "groups.consumer.member",
+    "groups.modern.topics",
+    "groups.consumer.consumer_group_records",
+    "groups.consumer.group",
+    "groups.migration.upgrade",
+    "groups.consumer.sessions",
+    "groups.consumer.target",
+    "groups.consumer.heartbeat",
+    "groups.consumer.groups",
+    "groups.migration.members",
+    "groups.offsets",
+    "groups.share.share_group_records",
+    "groups.share.describe",
+    "groups.share.groups",
+    "groups.streams.member",
+    "groups.streams.streams_group_records",
+    "groups.streams.descriptions",
+    "groups.streams.admission",
+    "groups.streams.configured_topology",
+    "groups.streams.groups",
+    "groups.shard",
+    "coordinator.runtime",
+    "groups.coordinator",
+    "storage.compaction",
 )
-"""Modules of `kafkalite.groups`, each after those that it imports."""
-
-
-def are_loaded() -> bool:
-    """Return whether a shard can be created without importing modules."""
-    return SHARD_MODULE in modules
-
-
-def load() -> None:
-    """Import the modules, unless they are loaded, with a pause after each step."""
-    if are_loaded():
-        return
-    for step in STEPS:
-        import_module(f"kafkalite.groups.{step}")
-        turns.pause()

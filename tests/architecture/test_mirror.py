@@ -41,6 +41,10 @@ TESTED_ELSEWHERE = {
             "transaction_rules",
         )
     },
+    **{
+        f"{name}/shard_modules.py": "tests/unit/ports/test_module_steps.py"
+        for name in ("groups", "transactions")
+    },
     "lab/sweep/follow_ups.py": "tests/unit/lab/sweep/test_sweep.py",
     "lab/sweep/runs.py": "tests/unit/lab/sweep/test_sweep.py",
     "lab/checker/books/model.py": "tests/unit/lab/checker/books/test_reading.py",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.apis.blank_fields import trim
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.groups import shard_modules
+from kafkalite.groups import shard_modules as group_modules
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -23,12 +23,14 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.rows import refused_row
 from kafkalite.protocol.uuids import uuid_from_text
 from kafkalite.protocol.versions import Versions
+from kafkalite.transactions import shard_modules as transaction_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.gateway.call import Call
+    from kafkalite.ports.module_steps import ModuleSteps
     from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -40,6 +42,13 @@ class CoordinatorType(IntEnum):
     GROUP = 0
     TRANSACTION = 1
     SHARE = 2
+
+
+_MODULES: Final[Mapping[int, ModuleSteps]] = {
+    CoordinatorType.GROUP: group_modules.SHARD_MODULES,
+    CoordinatorType.TRANSACTION: transaction_modules.SHARD_MODULES,
+}
+"""The modules of the coordinators that are imported in steps."""
 
 
 def lift_single_key(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
@@ -91,8 +100,9 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
     Kafka answers COORDINATOR_NOT_AVAILABLE while it creates that topic. Here it exists at once,
     unless the cluster has the pace of a real Kafka.
     """
-    if request.key_type == CoordinatorType.GROUP:
-        shard_modules.load()
+    steps = _MODULES.get(request.key_type)
+    if steps is not None:
+        steps.load()
     coordinators = []
     for key in request.coordinator_keys:
         try:
@@ -105,9 +115,10 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
 
 
 def loads_modules(call: Call, request: FindCoordinatorRequest) -> bool:
-    """Return whether the request is the first one for a group, which loads many modules."""
+    """Return whether the request is the first one of its type, which loads many modules."""
     del call
-    return request.key_type == CoordinatorType.GROUP and not shard_modules.are_loaded()
+    steps = _MODULES.get(request.key_type)
+    return steps is not None and not steps.are_loaded()
 
 
 def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
@@ -11,6 +11,7 @@ from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.overdue_calls import after_overdue_calls, sees_ended_sessions
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, Client
 from kafkalite.metadata.features import SHARE_VERSION
+from kafkalite.ports.module_steps import ModuleSteps
 from kafkalite.protocol._generated.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
 
 MAX_MEMBER_ID_LENGTH = 36
 """The maximum length of a member id in characters as Java counts them (UTF-16 units)."""
+
+
+MODULES_OF_FIRST_MEMBER: Final = ModuleSteps(
+    "shares.coordinator",
+    "shares.shard",
+    "cluster.share_persister",
+    "apis.shares.state",
+)
+"""What the first member needs in addition to the modules of groups: the state of its partitions."""
 
 
 def check_share_groups_enabled(node: Node) -> None:
@@ -72,9 +82,16 @@ def handle_share_group_heartbeat(
     if answer is not None:
         return answer
     if request.member_epoch == JOIN_EPOCH:
+        MODULES_OF_FIRST_MEMBER.load()
         # The sessions of members decide whether there is room for another member.
         return after_overdue_calls(call, request, _update_member)
     return _update_member(call, request)
+
+
+def loads_modules(call: Call, request: ShareGroupHeartbeatRequest) -> bool:
+    """Return whether the request is that of the first member, which loads many modules."""
+    del call
+    return request.member_epoch == JOIN_EPOCH and not MODULES_OF_FIRST_MEMBER.are_loaded()
 
 
 def _update_member(
@@ -132,6 +149,7 @@ APIS = (
         check_first=lambda call, _: check_share_groups_enabled(call.node),
         inline_bytes=8 * 1024,
         is_repeated=True,
+        may_take_long=loads_modules,
     ),
     Api(
         key=ShareGroupDescribeRequest.API_KEY,
