@@ -26,7 +26,7 @@ from kafkalite.control.console.access import (
 from kafkalite.control.console.entry import CONSOLE_PATH
 from kafkalite.control.console.forms import Query, form_of
 from kafkalite.control.console.page import NotFoundError, View, url_of
-from kafkalite.control.console.pages import groups, overview
+from kafkalite.control.console.pages import groups, overview, requests, transactions
 from kafkalite.control.console.source import Subject
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 SECTIONS: Final[Sequence[Section]] = (
     overview.SECTION,
     groups.SECTION,
+    transactions.SECTION,
+    requests.SECTION,
 )
 """In the order of the navigation."""
 
@@ -112,7 +114,7 @@ class ConsoleApp:
             {
                 "title": content.title or page.title,
                 "section": page.section or page.path,
-                "here": f"{request.url.path}?{request.url.query}".rstrip("?"),
+                "here": url_of(page.path, **_without_seen(query)),
                 "commands": [command_lines.lines_of(each, url) for each in content.commands],
                 "changes": self._changes_url(page, content),
                 **content.values,
@@ -218,6 +220,12 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _without_seen(query: Query) -> Mapping[str, str]:
+    """Return the fields of a query without the one that each update of a page sends."""
+    fields = query.without_empty()
+    return {name: value for name, value in fields.items() if name != "seen"}
 
 
 async def _to_first_page(request: Request) -> Response:

@@ -10,6 +10,7 @@ from kafkalite.control.command_table import running_cluster
 from kafkalite.control.commands.requests import recorded
 from kafkalite.control.console.commit_history import read_commits
 from kafkalite.control.console.source import CommitHistory, RequestPage, Subject
+from kafkalite.control.console.transaction_history import read_moments
 from kafkalite.control.time_travel.logs import RunningLogs
 from kafkalite.control.time_travel.points import Point
 from kafkalite.control.time_travel.view import PastView
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.control.console.source import TransactionMoment
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
-    from kafkalite.control.transaction_reader import TransactionStatus
     from kafkalite.ports.watchers import Watchers
     from kafkalite.server.broker import Broker
 
@@ -54,10 +55,6 @@ class LiveSource:
         """Return a group as it was at a time; raises TimeTravelError if that is not known."""
         return self._view(at_ms).group(group)
 
-    async def past_transaction(self, transactional_id: str, at_ms: int) -> TransactionStatus:
-        """Return a transactional id as it was at a time; raises TimeTravelError."""
-        return self._view(at_ms).transaction(transactional_id)
-
     def _view(self, at_ms: int) -> PastView:
         return PastView(RunningLogs(running_cluster(self._broker)), Point(time_ms=at_ms))
 
@@ -65,6 +62,12 @@ class LiveSource:
         """Return the latest commits of a group."""
         cluster = running_cluster(self._broker)
         return await read_commits(RunningLogs(cluster), cluster.metadata.image, group)
+
+    async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
+        """Return the latest states of a transactional id."""
+        cluster = running_cluster(self._broker)
+        logs = RunningLogs(cluster)
+        return await read_moments(logs, cluster.metadata.image, transactional_id)
 
     @property
     def logs_requests(self) -> bool:
@@ -105,6 +108,8 @@ class LiveSource:
             return self._broker.history.watchers
         if subject is Subject.GROUPS:
             return running_cluster(self._broker).groups.watchers
+        if subject is Subject.TRANSACTIONS:
+            return running_cluster(self._broker).transactions.watchers
         if subject is Subject.FAULTS:
             return self._broker.faults.watchers
         return self._broker.request_log.watchers if self.logs_requests else None

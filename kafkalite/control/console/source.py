@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kafkalite.control.commands.requests import RecordedRequest
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
-    from kafkalite.control.transaction_reader import TransactionStatus
 
 Answer = TypeVar("Answer")
 
@@ -30,6 +29,8 @@ class Subject(Enum):
     """The history of `explain`; all groups, transactions and topics."""
     GROUPS = "groups"
     """Members, epochs and committed offsets of groups, and their history."""
+    TRANSACTIONS = "transactions"
+    """States of transactional ids."""
     REQUESTS = "requests"
     """The log of requests."""
     FAULTS = "faults"
@@ -53,6 +54,19 @@ class CommitHistory(NamedTuple):
     """Oldest first."""
     is_complete: bool
     """Whether there are no earlier ones."""
+
+
+class TransactionMoment(NamedTuple):
+    """A state of a transactional id, and when it began."""
+
+    at_ms: int
+    """Time in milliseconds since the Unix epoch."""
+    state: str
+    """State as Kafka's tools show it, such as `Ongoing`."""
+    producer_id: int
+    producer_epoch: int
+    partitions: int
+    """Number of partitions of the transaction."""
 
 
 class RequestPage(NamedTuple):
@@ -95,11 +109,11 @@ class ConsoleSource(Protocol):
     async def past_group(self, group: str, at_ms: int) -> GroupStatus:
         """Return a group as it was at a time, in milliseconds since the Unix epoch."""
 
-    async def past_transaction(self, transactional_id: str, at_ms: int) -> TransactionStatus:
-        """Return a transactional id as it was at a time."""
-
     async def commits(self, group: str) -> CommitHistory:
         """Return the latest commits of a group."""
+
+    async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
+        """Return the latest states of a transactional id, oldest first."""
 
     @property
     def logs_requests(self) -> bool:

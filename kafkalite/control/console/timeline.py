@@ -1,4 +1,4 @@
-"""Timeline: the history of a group as the geometry of an SVG picture, with a lane for each member.
+"""Timeline: the history of a group or a transactional id, as the geometry of an SVG picture.
 
 The picture is rendered on the server, so it needs no library for charts, and works without
 JavaScript. Events can be milliseconds or days apart. So the distance between two moments is the
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.control.commands.explain import HistoryEntry
-    from kafkalite.control.console.source import Commit
+    from kafkalite.control.console.source import Commit, TransactionMoment
 
-WIDTH: Final = 1000
+WIDTH: Final = 100
+"""Positions and widths are percentages of the picture, which is as wide as the page."""
 LANE_HEIGHT: Final = 34
 _TOP: Final = 34
 """The height of the band with epochs."""
-_MARGIN: Final = 12
+_MARGIN: Final = 1.2
 _AXIS_HEIGHT: Final = 24
-_MIN_TICK_DISTANCE: Final = 92
-_MIN_LABEL_WIDTH: Final = 18
+_MIN_TICK_DISTANCE: Final = 10
+_MIN_LABEL_WIDTH: Final = 2.2
+_STATE_LABEL_WIDTH: Final = 12
+_MIN_WIDTH: Final = 0.3
+_DIGITS: Final = 2
 _UNIT_MS: Final = 20
 """A distance in time that is about as wide as no distance."""
 MAX_MEMBERS: Final = 30
@@ -47,7 +51,7 @@ class Bar(NamedTuple):
     x: float
     width: float
     kind: str
-    """`member`, `rebalance`, `epoch`."""
+    """`member`, `rebalance`, `epoch`, or `state` and the name of a state."""
     title: str
     label: str = ""
 
@@ -81,7 +85,7 @@ class Tick(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The picture; lengths are in pixels of a picture that is WIDTH wide."""
+    """The picture; heights are in pixels, and widths in percent."""
 
     height: float
     epochs: Sequence[Bar]
@@ -108,23 +112,24 @@ class Scale:
         self._positions = [_MARGIN + factor * each for each in positions]
 
     def x(self, at_ms: int) -> float:
-        """Return the position of a moment; between two known ones by its share of the time."""
+        """Return the position of a moment; between two known ones by the logarithm, too."""
         index = bisect_right(self._moments, at_ms) - 1
         if index < 0:
             return float(_MARGIN)
         start, left = self._moments[index], self._positions[index]
         if index + 1 == len(self._moments):
-            return round(left, 1)
-        share = (at_ms - start) / (self._moments[index + 1] - start)
-        return round(left + share * (self._positions[index + 1] - left), 1)
+            return round(left, _DIGITS)
+        gap_ms = self._moments[index + 1] - start
+        share = log2(1 + (at_ms - start) / _UNIT_MS) / log2(1 + gap_ms / _UNIT_MS)
+        return round(left + share * (self._positions[index + 1] - left), _DIGITS)
 
     def ticks(self) -> Iterator[Tick]:
         """Yield times with enough distance for their labels."""
         last = -float(_MIN_TICK_DISTANCE)
         for moment, position in zip(self._moments, self._positions, strict=True):
-            if position - last >= _MIN_TICK_DISTANCE and position <= WIDTH - _MIN_TICK_DISTANCE + 8:
+            if position - last >= _MIN_TICK_DISTANCE and position <= WIDTH - _MIN_TICK_DISTANCE:
                 last = position
-                yield Tick(round(position, 1), time_text(moment))
+                yield Tick(round(position, _DIGITS), time_text(moment))
 
 
 class _Member:
@@ -211,6 +216,67 @@ def timeline_of(
     )
 
 
+def transaction_timeline(
+    moments: Sequence[TransactionMoment],
+    entries: Sequence[HistoryEntry],
+    *,
+    texts: Mapping[int, str],
+    now_ms: int,
+) -> Timeline | None:
+    """Return the picture of a transactional id: its states, and what happened to its producers."""
+    times = [*(each.at_ms for each in entries), *(each.at_ms for each in moments)]
+    if not times:
+        return None
+    end_ms = max(now_ms, *times)
+    scale = Scale([*times, end_ms])
+    starts = [*(scale.x(each.at_ms) for each in moments), scale.x(end_ms)]
+    bars = [
+        _bar(
+            start,
+            end,
+            f"state {each.state.lower()}",
+            f"{each.state} from {time_text(each.at_ms)}, partitions: {each.partitions}",
+            each.state if end - start > _STATE_LABEL_WIDTH else "",
+        )
+        for each, (start, end) in zip(moments, pairwise(starts), strict=True)
+    ]
+    marks = [
+        Mark(
+            scale.x(each.at_ms),
+            each.kind,
+            f"{time_text(each.at_ms)} {each.kind}: {texts[each.number]}",
+            each.number,
+        )
+        for each in entries
+    ]
+    lanes = [Lane(_TOP, "state", "", bars, ()), Lane(_TOP + LANE_HEIGHT, "events", "", (), marks)]
+    refusals = sum(each.times for each in entries if each.kind in REFUSAL_KINDS)
+    return Timeline(
+        height=_TOP + LANE_HEIGHT * len(lanes) + _AXIS_HEIGHT,
+        epochs=list(_producer_epochs(moments, scale, scale.x(end_ms))),
+        lanes=lanes,
+        ticks=list(scale.ticks()),
+        hidden_members=0,
+        hidden_partitions=0,
+        selected_x=None,
+        summary=f"States: {len(moments)}. Refusals: {refusals}.",
+    )
+
+
+def _producer_epochs(
+    moments: Sequence[TransactionMoment], scale: Scale, end_x: float
+) -> Iterator[Bar]:
+    firsts: list[TransactionMoment] = []
+    for each in moments:
+        if not firsts or each[2:4] != firsts[-1][2:4]:
+            firsts.append(each)
+    starts = [*(scale.x(each.at_ms) for each in firsts), end_x]
+    for each, (start, end) in zip(firsts, pairwise(starts), strict=True):
+        label = f"{each.producer_epoch}" if end - start >= _MIN_LABEL_WIDTH else ""
+        title = f"producer {each.producer_id} at epoch {each.producer_epoch}"
+        yield _bar(start, end, "epoch", f"{title} from {time_text(each.at_ms)}", label)
+
+
 def epoch_of(entry: HistoryEntry) -> int | None:
     """Return the epoch or generation that begins with an entry."""
     fact = None
@@ -253,18 +319,16 @@ def _presence(span: tuple[int | None, int | None], scale: Scale, end_x: float, n
         "before the first entry" if begin is None else f"from {time_text(begin)}",
         "until now" if end is None else f"to {time_text(end)}",
     ]
-    return Bar(x, max(3.0, round(until - x, 1)), "member", f"{name}: {', '.join(times)}")
+    return _bar(x, until, "member", f"{name}: {', '.join(times)}")
 
 
 def _epochs(entries: Sequence[HistoryEntry], scale: Scale, end_x: float) -> Iterator[Bar]:
     found = [(entry, epoch) for entry in entries if (epoch := epoch_of(entry)) is not None]
     starts = [*(scale.x(entry.at_ms) for entry, _ in found), end_x]
     for (entry, epoch), (start, end) in zip(found, pairwise(starts), strict=True):
-        width = max(1.0, round(end - start, 1))
         word = "generation" if entry.kind == "generation" else "epoch"
-        label = f"{epoch}" if width >= _MIN_LABEL_WIDTH else ""
-        title = f"{word} {epoch} from {time_text(entry.at_ms)}"
-        yield Bar(start, width, "epoch", title, label)
+        label = f"{epoch}" if end - start >= _MIN_LABEL_WIDTH else ""
+        yield _bar(start, end, "epoch", f"{word} {epoch} from {time_text(entry.at_ms)}", label)
 
 
 def _rebalances(entries: Sequence[HistoryEntry], scale: Scale, end_x: float) -> Iterator[Bar]:
@@ -285,8 +349,11 @@ def _rebalances(entries: Sequence[HistoryEntry], scale: Scale, end_x: float) -> 
 def _rebalance(begin: HistoryEntry, scale: Scale, end_x: float, lasted_ms: int | None) -> Bar:
     x = scale.x(begin.at_ms)
     how_long = "not ended" if lasted_ms is None else ago_text(lasted_ms)
-    title = f"rebalance, {how_long}"
-    return Bar(x, max(3.0, round(end_x - x, 1)), "rebalance", title)
+    return _bar(x, end_x, "rebalance", f"rebalance, {how_long}")
+
+
+def _bar(x: float, end_x: float, kind: str, title: str, label: str = "") -> Bar:
+    return Bar(x, max(_MIN_WIDTH, round(end_x - x, _DIGITS)), kind, title, label)
 
 
 def _marks_by_lane(

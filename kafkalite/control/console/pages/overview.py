@@ -15,6 +15,7 @@ from kafkalite.control.commands.nodes import ListNodes
 from kafkalite.control.commands.topics import ListTopics
 from kafkalite.control.commands.transactions import ListTransactions
 from kafkalite.control.console.page import Content, Page, Section
+from kafkalite.control.console.pages.transactions import OPEN_STATES
 from kafkalite.control.console.source import Subject
 from kafkalite.coordinator.event_history import REFUSAL_KINDS
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _MAX_ENTRIES: Final = 200
 _MAX_SHOWN: Final = 25
 _MAX_REFUSALS: Final = 8
-_OPEN: Final = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"))
 
 
 async def _overview(view: View) -> Content:
@@ -50,7 +50,7 @@ async def _overview(view: View) -> Content:
             "groups": len(groups),
             "group_states": Counter(each.state for each in groups).most_common(),
             "transactions": len(transactions),
-            "open_transactions": sum(each.state in _OPEN for each in transactions),
+            "open_transactions": sum(each.state in OPEN_STATES for each in transactions),
             "refused": refused[:_MAX_REFUSALS],
             "entries": newest[:_MAX_SHOWN],
             "logs_requests": view.source.logs_requests,

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from kafkalite.control.console.access import Endpoint
 from kafkalite.control.console.app import ConsoleApp
 from kafkalite.control.console.live_source import LiveSource
+from kafkalite.control.internal_requests import answer_of
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.group_members import CONFIG, TOPIC, Members
 from tests.unit.control.ports import ANY_PORT
+from tests.unit.exchanges import end, new_exchange
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from kafkalite.gateway.exchanges import Exchange
     from tests.unit.control.asgi_client import Answer
 
 NOW_MS = 1_700_000_000_000
@@ -45,6 +51,33 @@ class ServedConsole:
         assert answer.status == status, answer
         text: str = answer.body
         return text
+
+    def log(self, request: Any, response: Any = None, client_id: str = "app") -> Exchange:  # noqa: ANN401 - of any API
+        """Log a request of a client with its answer, in version 4."""
+        context = ConnectionContext(
+            node=self.members.cluster.nodes[1],
+            listener="PLAINTEXT",
+            client_host="/127.0.0.1",
+            client_id=client_id,
+        )
+        exchange = end(new_exchange(context, request, 4), response)
+        self.broker.request_log.observe(exchange)
+        return exchange
+
+    async def begin_transaction(self, name: str) -> None:
+        """Initialize a producer, which then begins a transaction in a partition."""
+        self.members.cluster.transactions.ensure_topic()
+        producer = await answer_of(
+            self.broker, InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+        )
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=TOPIC, partitions=[0])
+        transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+            transactional_id=name,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            topics=[topic],
+        )
+        await answer_of(self.broker, AddPartitionsToTxnRequest(transactions=[transaction]))
 
     async def post(self, path: str, **fields: object) -> Answer:
         """Send a form."""

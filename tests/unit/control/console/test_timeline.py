@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.control.commands.explain import HistoryEntry
-from kafkalite.control.console.source import Commit
+from kafkalite.control.console.source import Commit, TransactionMoment
 from kafkalite.control.console.timeline import (
     MAX_MEMBERS,
     WIDTH,
@@ -13,6 +13,7 @@ from kafkalite.control.console.timeline import (
     Scale,
     Timeline,
     timeline_of,
+    transaction_timeline,
 )
 
 T = 1_700_000_000_000
@@ -140,6 +141,25 @@ def test_a_large_group_is_shown_in_part() -> None:
     found = picture(entry(1, "rebalance", 0), present=present)
     assert found.hidden_members == 5
     assert len(found.lanes) == 1 + MAX_MEMBERS
+
+
+def test_states_of_a_transactional_id_are_bars() -> None:
+    moments = [
+        TransactionMoment(T, "Empty", 1, 0, 0),
+        TransactionMoment(T + 1_000, "Ongoing", 1, 0, 2),
+        TransactionMoment(T + 9_000, "CompleteAbort", 1, 1, 0),
+    ]
+    fenced = entry(1, "fenced", 9_000)
+    found = transaction_timeline(moments, [fenced], texts={1: "why"}, now_ms=T + 50_000)
+    assert found is not None
+    states, events = found.lanes
+    assert [bar.kind for bar in states.bars] == [
+        "state empty", "state ongoing", "state completeabort",
+    ]  # fmt: skip
+    assert states.bars[0].x + states.bars[0].width == pytest.approx(states.bars[1].x, abs=0.02)
+    assert [mark.title.split(" ", 1)[1] for mark in events.marks] == ["fenced: why"]
+    assert [bar.label for bar in found.epochs] == ["0", "1"]
+    assert transaction_timeline([], [], texts={}, now_ms=T) is None
 
 
 def test_nothing_has_no_picture() -> None:

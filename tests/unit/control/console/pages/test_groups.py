@@ -56,7 +56,7 @@ async def test_a_group_has_members_commits_and_reasons(console: ServedConsole) -
     assert "orders-0 committed 1" in text
     assert "kafkalite explain --group shop" in text
     assert "GET /v1/groups/shop" in text
-    svg = ET.fromstring(text[text.index("<svg viewBox") : text.index("</svg>") + 6])  # noqa: S314 - our own text
+    svg = ET.fromstring(text[text.index('<svg width="100%"') : text.index("</svg>\n</div>") + 6])  # noqa: S314 - our own text
     marks = [each.get("class") for each in svg.iter("g") if "mark" in (each.get("class") or "")]
     assert {"mark joined", "mark refused", "mark commit"} <= {*marks}
 

@@ -1,0 +1,162 @@
+"""The pages about requests: the latest ones that a filter selects, and one with its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.config.typed_json import fields_of, read
+from kafkalite.control.commands.explain import Explain
+from kafkalite.control.commands.faults import ListFaults
+from kafkalite.control.commands.requests import ListRequests, StopRequestLog
+from kafkalite.control.console.page import (
+    Action,
+    Content,
+    NotFoundError,
+    Page,
+    Section,
+)
+from kafkalite.control.console.source import Subject
+from kafkalite.control.request_filter import RequestFilter
+from kafkalite.gateway.fault_rules import api_keys_by_name, describe_rule, error_codes_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.control.commands.explain import HistoryEntry
+    from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.control.console.forms import Query
+    from kafkalite.control.console.page import View
+
+_PATH: Final = "/requests"
+_ROWS: Final = 60
+_NUMBERS: Final = frozenset(("node", "since"))
+_CONDITIONS: Final = tuple(each.name for each in fields_of(RequestFilter))
+_MAX_HISTORY: Final = 10_000
+
+
+async def _requests(view: View) -> Content:
+    given = _given(view.query)
+    selected = read(RequestFilter, given, "the filter", noun="condition")
+    page = await view.source.latest_requests(selected, _ROWS)
+    seen = view.query.whole("seen", page.last_number)
+    new = max(0, page.last_number - seen)
+    shown = sum(each.number is None or each.number > seen for each in page.requests)
+    conditions = {name: view.query.text(name) for name in _CONDITIONS}
+    return Content(
+        {
+            "page": page,
+            "is_filtered": bool(given),
+            "conditions": conditions,
+            "not_shown": max(0, new - shown) if not given else 0,
+            "apis": sorted(api_keys_by_name()),
+            "errors": sorted(error_codes_by_name()),
+            "logs_requests": view.source.logs_requests,
+        },
+        commands=(ListRequests(**_fields_of(selected)),),
+        changes=(Subject.REQUESTS,),
+    )
+
+
+def _given(query: Query) -> Mapping[str, object]:
+    """Return the conditions in a query; a number that is none remains text, and is refused."""
+    return {
+        name: query.whole(name, 0) if name in _NUMBERS else text
+        for name in _CONDITIONS
+        if (text := query.text(name))
+    }
+
+
+def _fields_of(selected: RequestFilter) -> Mapping[str, Any]:
+    return {name: getattr(selected, name) for name in _CONDITIONS}
+
+
+async def _request(view: View) -> Content:
+    number = view.query.whole("number", 0, minimum=0)
+    found = await view.source.request(number)
+    if found is None:
+        raise NotFoundError(f"the log has no request with number {number}")
+    return Content(
+        {
+            "request": found,
+            "fault": await _fault(view, found.fault),
+            "entries": await _entries(view, found),
+        },
+        title=f"Request {number}",
+        commands=(ListRequests(since=number - 1),),
+    )
+
+
+async def _fault(view: View, fault_id: str | None) -> str:
+    """Return the fault that was applied in words; empty without one."""
+    if fault_id is None:
+        return ""
+    for state in (await view.source.ask(ListFaults())).faults:
+        if state.id == fault_id:
+            return describe_rule(state.rule)
+    return "it has been removed"
+
+
+async def _entries(view: View, found: RecordedRequest) -> Sequence[HistoryEntry]:
+    """Return the entries of the history that were made while the request was served."""
+    explanation = await view.source.ask(Explain(limit=_MAX_HISTORY))
+    answered_ms = found.received_ms + (found.latency_ms or 0)
+    names = {*found.groups, *found.topics, *found.transactional_ids}
+    return [
+        each
+        for each in explanation.entries
+        if found.received_ms <= each.at_ms <= answered_ms
+        and names & {each.group, each.topic, each.transactional_id}
+    ]
+
+
+async def _of_entry(view: View) -> Content:
+    """Return the requests that an entry of the history is about, as the latest ones near it."""
+    number = view.query.whole("entry", 0)
+    explanation = await view.source.ask(Explain(limit=_MAX_HISTORY))
+    entry = next((each for each in explanation.entries if each.number == number), None)
+    if entry is None:
+        raise NotFoundError(f"the history has no entry with number {number} any more")
+    selected = RequestFilter(
+        group=entry.group, transactional_id=entry.transactional_id, topic=entry.topic
+    )
+    page = await view.source.latest_requests(selected, _MAX_HISTORY)
+    found = [each for each in page.requests if _may_have_caused(each, entry)]
+    return Content(
+        {
+            "entry": entry,
+            "requests": found[:_ROWS],
+            "logs_requests": view.source.logs_requests,
+        },
+        title="Requests of an event",
+        commands=(ListRequests(**_fields_of(selected)),),
+    )
+
+
+def _may_have_caused(request: RecordedRequest, entry: HistoryEntry) -> bool:
+    """Return whether an event happened while a request was served; for a refusal, the same one."""
+    if request.received_ms > entry.at_ms:
+        return False
+    if request.latency_ms is not None and request.received_ms + request.latency_ms < entry.at_ms:
+        return False
+    error = entry.facts.get("error")
+    return not isinstance(error, str) or error in request.errors
+
+
+def _start_log(form: Query) -> ListRequests:
+    del form
+    return ListRequests(limit=1)
+
+
+def _stop_log(form: Query) -> StopRequestLog:
+    del form
+    return StopRequestLog()
+
+
+SECTION: Final = Section(
+    (
+        Page(_PATH, "Requests", "requests.html.j2", _requests),
+        Page("/request", "Request", "request.html.j2", _request, section=_PATH),
+        Page("/entry", "Requests of an event", "entry.html.j2", _of_entry, section=_PATH),
+    ),
+    (Action("/requests/log", _start_log), Action("/requests/stop", _stop_log)),
+)
