@@ -1,4 +1,8 @@
-"""Checks after a run that each order has a bill, by the control API: no Kafka client is needed."""
+"""Checks after a run that each order has a bill, by the control API: no Kafka client is needed.
+
+With the argument `--at-most-one-more`, it also checks that there is at most one bill more than
+orders: after one failure, a service writes the bill of one order again, and not those of others.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ def values(topic: str) -> list[str]:
         return [record["value"] for record in json.load(response)["records"]]
 
 
-missing = {f"bill of {order}" for order in values("orders")} - {*values("bills")}
+orders, bills = values("orders"), values("bills")
+missing = {f"bill of {order}" for order in orders} - {*bills}
 if missing:
     sys.exit(f"missing: {', '.join(sorted(missing))}")
+if "--at-most-one-more" in sys.argv and len(bills) > len(orders) + 1:
+    sys.exit(f"{len(bills)} bills for {len(orders)} orders")

@@ -59,7 +59,11 @@ def add_options(parser: ArgumentParser) -> None:
         metavar="DURATION",
         help="time limit of a run [a minute and 5 times the slowest run without failures]",
     )
-    add("--check", metavar="COMMAND", help="command that fails if something is wrong after a run")
+    add(
+        "--check",
+        metavar="COMMAND",
+        help="command, or MODULE:FUNCTION of Python, that fails if something is wrong after a run",
+    )
     add("--list", action="store_true", help="print the cases, and run none")
     add(
         "--only",
@@ -70,8 +74,8 @@ def add_options(parser: ArgumentParser) -> None:
     )
     add("--skip", action="append", default=[], metavar="PATTERN", help="run no cases like this")
     add("--budget", metavar="DURATION", help="begin no case after this time, such as 10m [none]")
-    add("--seed", type=whole_number, default=1, metavar="N", help="seed of the order of cases [1]")
-    add("--jobs", type=whole_number, default=1, metavar="N", help="runs at the same time [1]")
+    for name, text in (("--seed", "seed of the order of cases"), ("--jobs", "simultaneous runs")):
+        add(name, type=whole_number, default=1, metavar="N", help=f"{text} [1]")
     add(
         "--random",
         type=whole_number,

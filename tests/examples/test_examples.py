@@ -57,8 +57,13 @@ _NODE = {
 """Tested by `test_node.py`."""
 _SWEEP = {
     f"sweep/{name}"
-    for name in ("check_bills.py", "service_aiokafka.py", "service_librdkafka.py", "shop.yaml")
-}
+    for name in (
+        "check_bills.py", "service_aiokafka.py", "service_librdkafka.py", "shop.yaml",
+        "empty_shop.yaml", "java/pom.xml", "java/src/main/java/shop/BillingService.java",
+        "java/src/main/java/shop/SpringBillingService.java", "go/go.mod", "go/go.sum",
+        "go/main.go", "node/package.json", "node/package-lock.json", "node/service_kafkajs.js",
+    )
+}  # fmt: skip
 """Tested by `test_sweep.py`."""
 _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from _pytest.runner import runtestprotocol
+from _pytest.runner import CallInfo, runtestprotocol
 
 from kafkalite.lab.sweep.cases import cases_of, ordered, selected
 from kafkalite.lab.sweep.commands import CommandResult
@@ -152,15 +152,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if FIXTURE not in getattr(item, "fixturenames", ()):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    _sweep(item, nextitem)
+    _sweep(item)
+    _end_fixtures(item, nextitem)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
-def _sweep(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+def _sweep(item: pytest.Item) -> None:
     plain: list[PlainRun] = []
     for number in range(_PLAIN_RUNS):
-        run, reports = _run(item, nextitem, None)
+        run, reports = _run(item, None)
         is_bad = run.plain is None or not run.plain.command.is_success
         if number == 0 or is_bad:
             for report in reports:
@@ -178,7 +179,16 @@ def _sweep(item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if item.session.shouldfail or item.session.shouldstop:
             return  # as after --maxfail
         applied = _Applied(case, plain[-1].violated_rules, timeouts_ms(context))
-        _run_case(item, nextitem, applied)
+        _run_case(item, applied)
+
+
+def _end_fixtures(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the fixtures that the next test does not use, after all runs; report an error."""
+    state = item.session._setupstate  # noqa: SLF001 - as in `_run`
+    call = CallInfo.from_call(lambda: state.teardown_exact(nextitem), when="teardown")
+    if call.excinfo is not None:
+        report = item.ihook.pytest_runtest_makereport(item=item, call=call)
+        item.ihook.pytest_runtest_logreport(report=report)
 
 
 def _cases(item: pytest.Item, every: Sequence[Case]) -> Sequence[Case]:
@@ -189,26 +199,28 @@ def _cases(item: pytest.Item, every: Sequence[Case]) -> Sequence[Case]:
     return ordered(found, arguments["seed"])[: arguments["limit"]]
 
 
-def _run(
-    item: pytest.Item, nextitem: pytest.Item | None, applied: _Applied | None
-) -> tuple[_Run, list[pytest.TestReport]]:
-    """Run a test with new fixtures; return the run and its reports, which are not logged."""
+def _run(item: pytest.Item, applied: _Applied | None) -> tuple[_Run, list[pytest.TestReport]]:
+    """Run a test with new fixtures; return the run and its reports, which are not logged.
+
+    Fixtures of other scopes than `function` remain for the next run.
+    """
     # As plugins that repeat tests do: pytest has no function for that.
     item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001
     item._report_sections.clear()  # noqa: SLF001
     run = item.stash[_RUN] = _Run(applied)
     try:
-        return run, runtestprotocol(item, log=False, nextitem=nextitem)
+        # Only what `nextitem.listchain()` has is not torn down: all but the test itself.
+        return run, runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
     finally:
         del item.stash[_RUN]
 
 
-def _run_case(item: pytest.Item, nextitem: pytest.Item | None, applied: _Applied) -> None:
+def _run_case(item: pytest.Item, applied: _Applied) -> None:
     """Run a test with a failure, and again if it fails; log one report for the case."""
     verdicts: list[Verdict] = []
     first: list[pytest.TestReport] = []
     while not verdicts or (verdicts[-1].is_finding and len(verdicts) <= _CONFIRMATIONS):
-        run, reports = _run(item, nextitem, applied)
+        run, reports = _run(item, applied)
         first = first or reports
         if run.observed is None:  # the fixtures of the test did not survive the failure
             verdicts.append(Verdict(outcome=Outcome.FAILED, reasons=("a fixture failed",)))

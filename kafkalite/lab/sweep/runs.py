@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.lab.sweep.cases import Case
+    from kafkalite.lab.sweep.checks import Check, Problem
     from kafkalite.lab.sweep.commands import Command, CommandResult
     from kafkalite.lab.sweep.requests import Partition, SeenRequest
     from kafkalite.server.snapshot import Snapshot
@@ -49,18 +50,18 @@ class PlainRun:
     in_sync: Mapping[Partition, int]
     """The number of replicas in sync at the end."""
     nodes: int
-    check: CommandResult | None = None
+    check: Problem | None = None
+    """What the check of the user found."""
 
 
 class Runs:
     """Runs a command with clusters that are forks of one broker, and begin with its state.
 
-    `check` is a command that is run after each run, with the same variables; its exit status says
-    whether what the user wants is so.
+    `check` says after each run whether what the user expects is so.
     """
 
     def __init__(
-        self, broker: Broker, command: Command, check: Command | None, snapshot: Snapshot
+        self, broker: Broker, command: Command, check: Check | None, snapshot: Snapshot
     ) -> None:
         self._broker = broker
         self._command = command
@@ -72,7 +73,7 @@ class Runs:
         with self._cluster() as (cluster, recorder):
             variables = _variables(cluster)
             result = self._command.run(variables, limit_s)
-            check = self._check.run(variables, limit_s) if self._check is not None else None
+            check = self._problem(cluster, variables, limit_s)
             requests = tuple(recorder.requests())
             return PlainRun(
                 command=result,
@@ -101,20 +102,25 @@ class Runs:
             variables = _variables(cluster)
             result = self._command.run(variables, limit_s)
             observed = applied.observed(
-                result, usual.violated_rules, partial(self._check_reasons, variables, limit_s)
+                result,
+                usual.violated_rules,
+                partial(self._check_reasons, cluster, variables, limit_s),
             )
             if keep is not None:
                 keep(cluster)
         return observed
 
-    def _check_reasons(self, variables: Mapping[str, str], limit_s: float) -> Iterator[str]:
-        if self._check is None:
-            return
-        result = self._check.run(variables, limit_s)
-        if not result.is_success:
-            last = result.output.strip().rpartition("\n")[2]
-            status = "did not end" if result.status is None else f"exit status {result.status}"
-            yield f"the check failed ({status})" + (f": {last}" if last else "")
+    def _check_reasons(
+        self, cluster: Broker, variables: Mapping[str, str], limit_s: float
+    ) -> Iterator[str]:
+        problem = self._problem(cluster, variables, limit_s)
+        if problem is not None:
+            yield problem.text
+
+    def _problem(
+        self, cluster: Broker, variables: Mapping[str, str], limit_s: float
+    ) -> Problem | None:
+        return None if self._check is None else self._check.problem(cluster, variables, limit_s)
 
     @contextmanager
     def _cluster(self) -> Iterator[tuple[Broker, RequestRecorder]]:

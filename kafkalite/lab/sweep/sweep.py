@@ -9,6 +9,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final, Self
 
 from kafkalite.lab.sweep.cases import cases_of
+from kafkalite.lab.sweep.checks import check_of
 from kafkalite.lab.sweep.commands import Command, CommandError
 from kafkalite.lab.sweep.runs import BOOTSTRAP_VARIABLE, Runs, context_of, timeouts_ms
 from kafkalite.lab.sweep.schedules import schedule_text, shrunk
@@ -49,7 +50,7 @@ class SweepOptions:
 
     command: tuple[str, ...]
     check: tuple[str, ...] = ()
-    """A command that is run after each run, and fails if something is wrong."""
+    """A command, or a `module:function`, that fails after a run if something is wrong."""
     state: str | None = None
     """A file with topics, records, groups and more; see `Broker`."""
     brokers: int = DEFAULT_BROKERS
@@ -85,7 +86,7 @@ class Sweep:
     """Runs a command with one failure after another; a context manager."""
 
     def __init__(self, options: SweepOptions) -> None:
-        """Prepare a cluster; raises ValueError for an invalid state or clock."""
+        """Prepare a cluster; raises ValueError for an invalid state, clock or check."""
         self._options = options
         self._broker = Broker(
             options.brokers,
@@ -97,7 +98,7 @@ class Sweep:
             log_level="error",
         )
         self._command = Command(options.command)
-        self._check = Command(options.check) if options.check else None
+        self._check = check_of(options.check)
         self._stack = ExitStack()
         self._runs: Runs | None = None
         self._plain: tuple[PlainRun, ...] = ()
@@ -260,7 +261,7 @@ def _problem(run: PlainRun, number: int) -> str | None:
             "the command never reached the cluster: it must connect to the address in the "
             f"variable {BOOTSTRAP_VARIABLE}"
         )
-    elif run.check is not None and not run.check.is_success:
+    elif run.check is not None:
         return f"the check fails without a failure{_quoted(run.check.output)}"
     else:
         return None

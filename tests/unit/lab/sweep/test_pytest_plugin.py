@@ -39,6 +39,32 @@ def test_that_fails_anyway(kafkalite):
     raise AssertionError("broken")
 """
 
+FIXTURES = """
+import pytest
+
+from test_client import test_tries_again as tries_again
+
+
+@pytest.fixture(scope="session")
+def of_session():
+    print("session", "begins")
+    yield
+    print("session", "ends")
+    raise RuntimeError("torn down")
+
+
+@pytest.fixture
+def of_function(of_session):
+    print("function begins")
+    yield
+    print("function ends")
+
+
+@pytest.mark.kafkalite_sweep(only=["request-lost"])
+def test_with_fixtures(kafkalite, of_function):
+    tries_again(kafkalite, 2)
+"""
+
 WITHOUT_CASES = """
 import pytest
 
@@ -75,6 +101,17 @@ def test_each_case_has_a_report(pytester: pytest.Pytester, monkeypatch: pytest.M
     assert "test_without_a_broker PASSED" in text
     assert "test_that_fails_anyway FAILED" in text
     assert "2 failed, 4 passed" in text
+
+
+def test_fixtures_of_the_session_remain_for_all_cases(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(test_fixtures=FIXTURES)
+    text = run(pytester, monkeypatch, TEST, "-s", "test_fixtures.py")
+    assert "test_with_fixtures[ApiVersions#1 request-lost] PASSED" in text
+    assert text.count("session begins") == text.count("session ends") == 1
+    assert text.count("function begins") == text.count("function ends") == 3
+    assert "ERROR test_fixtures.py::test_with_fixtures - RuntimeError: torn down" in text
 
 
 @pytest.mark.parametrize(

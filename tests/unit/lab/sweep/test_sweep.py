@@ -81,3 +81,17 @@ def test_a_check_that_fails_without_a_failure_is_refused() -> None:
         pytest.raises(SweepError, match=r"the check fails without a failure; .*\n3 bills"),
     ):
         sweep.run_baseline(lambda _: None)
+
+
+def test_runs_at_the_same_time_find_the_same() -> None:
+    def outcomes(jobs: int) -> dict[str, Outcome]:
+        with Sweep(tiny("careless", jobs=jobs)) as sweep:
+            sweep.run_baseline(lambda _: None)
+            schedules = [(each,) for each in sweep.cases() if not each.kind.stalls]
+            results = [*sweep.run_all(schedules, lambda: False)]
+        assert len(results) == len(schedules)
+        return {each.text: each.verdict.outcome for each in results}
+
+    found = outcomes(4)
+    assert found == outcomes(1)
+    assert Outcome.FAILED in found.values()
