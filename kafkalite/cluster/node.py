@@ -13,6 +13,7 @@ from kafkalite.cluster.waiting_budget import (
     MAX_VERIFIED_BYTES,
     WaitingBudget,
 )
+from kafkalite.config.broker import NO_SHARE_PERSISTER, SHARE_PERSISTER
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.dead_letters import DeadLetterWriter
-    from kafkalite.cluster.share_persister import SharePersister
+    from kafkalite.cluster.share_persister import NoSharePersister, SharePersister
     from kafkalite.groups.coordinator import GroupCoordinator
     from kafkalite.metadata.image import AddedNode, MetadataDelta, MetadataImage
     from kafkalite.partitions.partition import Partition
@@ -195,7 +196,7 @@ class Node:
         self.forwarding_budget = WaitingBudget(MAX_FORWARDED_BYTES)
         self.verification_budget = WaitingBudget(MAX_VERIFIED_BYTES)
         self._dead_letter_queues: DeadLetterWriter | None = None
-        self._share_persister: SharePersister | None = None
+        self._share_persister: SharePersister | NoSharePersister | None = None
         self._telemetry_instances: Instances | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
         """Pending call or delay → the timer that limits its duration."""
@@ -240,12 +241,13 @@ class Node:
     # Calls to other nodes
 
     @property
-    def share_persister(self) -> SharePersister:
+    def share_persister(self) -> SharePersister | NoSharePersister:
         """Reads and writes share-group state for this node."""
         if self._share_persister is None:
-            from kafkalite.cluster.share_persister import SharePersister  # noqa: PLC0415 - rarely used
+            from kafkalite.cluster.share_persister import NoSharePersister, SharePersister  # noqa: PLC0415 - rarely used
 
-            self._share_persister = SharePersister(self)
+            is_stored = self.config.str(SHARE_PERSISTER) not in ("", NO_SHARE_PERSISTER)
+            self._share_persister = SharePersister(self) if is_stored else NoSharePersister()
         return self._share_persister
 
     @property

@@ -1,6 +1,7 @@
 """SharePersister: stores the state of share partitions by requests to share coordinators.
 
-It is the counterpart of Kafka's DefaultStatePersister and PersisterStateManager. A method returns
+It is the counterpart of Kafka's DefaultStatePersister and PersisterStateManager. `NoSharePersister`
+stores nothing, as Kafka's NoOpStatePersister. A method returns
 its result directly if all nodes answer immediately, which they do unless a call between nodes is
 delayed or lost. Otherwise the method returns a Waiting for the result.
 """
@@ -33,7 +34,13 @@ from kafkalite.protocol._generated.messages.write_share_group_state import (
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.state import LeaderState, ShareKey, ShareSummary, StateBatch
+from kafkalite.shares.state import (
+    NO_START_OFFSET,
+    LeaderState,
+    ShareKey,
+    ShareSummary,
+    StateBatch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -107,6 +114,10 @@ class SharePersister:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+
+    def ensure_topic(self) -> None:
+        """Create the topic of the states, unless it exists."""
+        self._node.shares.ensure_topic(self._node.id)
 
     def read_state(self, key: ShareKey, leader_epoch: int) -> LeaderState | Waiting[LeaderState]:
         """Return the initial state for a leader; raises KafkaError as ShareShard.read."""
@@ -231,6 +242,43 @@ class SharePersister:
         except KafkaError as error:
             return retry(error)
         return chain(answer, lambda response: _results_by_key(rows, response), retry)
+
+
+class NoSharePersister:
+    """Stores no state: each leader of a share partition begins as if the group was new."""
+
+    __slots__ = ()
+
+    def ensure_topic(self) -> None:
+        """Create no topic."""
+
+    def read_state(self, key: ShareKey, leader_epoch: int) -> LeaderState:
+        """Return the state of a new share partition."""
+        del key, leader_epoch  # required parameters of a store
+        return LeaderState(0, NO_START_OFFSET, ())
+
+    def write_state(self, key: ShareKey, change: StateChange) -> None:
+        """Accept a change without storing it."""
+
+    def initialize(
+        self, group_id: str, initializations: Iterable[SharePartitionInitialization]
+    ) -> Mapping[ShareKey, KafkaError]:
+        """Return no errors."""
+        del group_id, initializations  # required parameters of a persister
+        return {}
+
+    def delete(
+        self, group_id: str, partitions: Mapping[bytes, Iterable[int]]
+    ) -> Mapping[ShareKey, KafkaError]:
+        """Return no errors."""
+        del group_id, partitions  # required parameters of a persister
+        return {}
+
+    def summaries(
+        self, group_id: str, partitions: Mapping[bytes, Iterable[int]]
+    ) -> Mapping[ShareKey, ShareSummary | KafkaError]:
+        """Return the summaries of new share partitions."""
+        return dict.fromkeys(_keys(group_id, partitions), ShareSummary())
 
 
 def _merge(*parts: Rows | Exception) -> Rows:

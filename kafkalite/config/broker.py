@@ -57,6 +57,10 @@ _OTHERS_OF_SASL: Final = ("connection.failed.authentication.delay.ms", "connecti
 SECRET_KEY: Final = "delegation.token.secret.key"  # noqa: S105 - the name of a setting
 """The setting without which, or with an empty value, there are no delegation tokens."""
 
+SHARE_PERSISTER: Final = "group.share.persister.class.name"
+NO_SHARE_PERSISTER: Final = "org.apache.kafka.server.share.persister.NoOpStatePersister"
+"""Value of `SHARE_PERSISTER`, as the empty one, with which no state of share groups is stored."""
+
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """Value of `replica.selector.class` that lets consumers fetch from followers in their rack."""
 
@@ -603,7 +607,7 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
         )
     ),
     "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR_PACKAGE}SimpleAssignor")),
-    "group.share.persister.class.name": frozenset(),
+    SHARE_PERSISTER: frozenset((NO_SHARE_PERSISTER,)),
     "group.streams.assignors": frozenset((STICKY_TASK_ASSIGNOR,)),
     "replica.selector.class": frozenset((RACK_AWARE_SELECTOR,)),
     "security.providers": frozenset(),

@@ -81,7 +81,7 @@ kafka.metrics.* metric.reporters metrics.*
 """,
     "JVM plug-ins are not supported, so only Kafka's own classes are accepted": """
 alter.config.policy.class.name client.quota.callback.class config.providers
-create.topic.policy.class.name group.share.assignors group.share.persister.class.name
+create.topic.policy.class.name group.share.assignors
 """,
 }
 """Reason → keys; `*` matches the rest of a name."""

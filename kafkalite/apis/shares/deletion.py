@@ -54,5 +54,5 @@ def delete_share_state_of_group(
         for error in errors.values():
             raise error
 
-    node.shares.ensure_topic(node.id)
+    node.share_persister.ensure_topic()
     return chain(delete_share_states(node, group_id, partitions), check)

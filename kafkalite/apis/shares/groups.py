@@ -104,7 +104,7 @@ def _update_member(
     # Heartbeats succeed even if share state cannot be stored. Partitions without share state are
     # not assigned, and a later heartbeat tries again.
     with suppress(KafkaError):
-        node.shares.ensure_topic(node.id)
+        node.share_persister.ensure_topic()
     return shard.write(lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms))
 
 

@@ -228,7 +228,7 @@ def handle_alter_share_group_offsets(
 
     if not initializations:
         return response({})
-    node.shares.ensure_topic(node.id)
+    node.share_persister.ensure_topic()
     return chain(node.share_persister.initialize(group_id, initializations), response)
 
 
@@ -315,7 +315,7 @@ def handle_delete_share_group_offsets(
 
     if not deletion.partitions:
         return response({})
-    node.shares.ensure_topic(node.id)
+    node.share_persister.ensure_topic()
     return chain(delete_share_states(node, group_id, deletion.partitions), response)
 
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.cluster.share_persister import NoSharePersister
+from kafkalite.config.broker import NO_SHARE_PERSISTER, SHARE_PERSISTER
 from kafkalite.groups.share.intents import InitializeShareState, SharePartitionInitialization
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.state import ShareKey
+from kafkalite.shares.state import LeaderState, ShareKey, ShareSummary
 from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
@@ -82,3 +85,20 @@ def test_nothing_is_initialized_for_deleted_groups_and_topics(wire: ShareGroupCl
     assert len(wire.cluster.outbox) == 0
     wire.cluster.outbox.carry_out(intent_for(topic_id, 0))
     assert wire.cluster.shares.summary("g", topic_id, 0).start_offset == 7
+
+
+@pytest.mark.parametrize("name", ["", NO_SHARE_PERSISTER])
+def test_no_state_is_stored_with_an_empty_class(tmp_path: Path, name: str) -> None:
+    wire = ShareGroupCluster(tmp_path, config={SHARE_PERSISTER: name})
+    topic_id = wire.create("t", 2)
+    wire.beat(topics=["t"])
+    (row,) = wire.beat(epoch=2).assignment.topic_partitions
+    assert row.partitions == [0, 1]
+    persister = wire.cluster.nodes[1].share_persister
+    key = ShareKey("g", topic_id, 0)
+    assert isinstance(persister, NoSharePersister)
+    assert persister.read_state(key, 5) == LeaderState(0, -1, ())
+    assert persister.summaries("g", {topic_id: [0]}) == {key: ShareSummary(0, 0, -1, -1)}
+    assert persister.delete("g", {topic_id: [0]}) == {}
+    assert SHARE_STATE_TOPIC not in wire.cluster.metadata.image.topics
+    wire.end()
