@@ -32,6 +32,8 @@ _CONFIG: Final = {
     "replica.fetch.backoff.ms": "100",
     # The timestamps of the records are in the past.
     "log.retention.ms": "-1",
+    "log.initial.task.delay.ms": "300",
+    "log.retention.check.interval.ms": "300",
     # A node that was killed knows its high watermarks.
     "replica.high.watermark.checkpoint.interval.ms": "100",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",

@@ -19,6 +19,7 @@ from tests.conformance.node_comparison import node_clusters
 from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.configs import BROKER, DELETE, SET, alter
 from tests.conformance.test_nodes import group_at
 
 if TYPE_CHECKING:
@@ -63,6 +64,34 @@ def test_a_controlled_shutdown_is_known_at_once(clusters: NodeClusters, attempt:
 
     assert ask(clusters.real) in ((1, 1), (2, 1))
     assert ask(clusters.emulated) == (1, 1)
+
+
+def test_only_the_leader_removes_old_records(clusters: NodeClusters, attempt: int) -> None:
+    """The records of a partition that node 2 leads are too old for node 1, which has a replica."""
+
+    def ask(cluster: NodeCluster) -> int:
+        """Return the first offset at node 1."""
+        with nodes_of(cluster, f"old-records-{attempt}") as nodes:
+            node = nodes.node(1)
+
+            def starts_later(response: Any) -> bool:  # noqa: ANN401 - any response class
+                return bool(response.responses[0].partitions[0].log_start_offset)
+
+            nodes.create("led-2", (2, 1))
+            nodes.produce(2, "led-2", b"old")
+            nodes.settle("led-2", 2, (1, 2))
+            node.probe(alter(BROKER, "1", ("log.retention.ms", SET, "3600000")), 1)
+            # When the records of the second topic are removed, another check of all has ended.
+            for topic in ("first", "second"):
+                nodes.create(topic, (1,))
+                nodes.produce(1, topic, b"old")
+                node.call_until(nodes.fetch_request(topic, 1), 12, starts_later)
+            row = node.probe(nodes.fetch_request("led-2", 1), 12).responses[0]
+            node.probe(alter(BROKER, "1", ("log.retention.ms", DELETE, None)), 1)
+            return int(row.partitions[0].log_start_offset)
+
+    assert ask(clusters.real) == 1
+    assert ask(clusters.emulated) == 0
 
 
 def test_a_commit_does_not_wait_for_replicas(clusters: NodeClusters, attempt: int) -> None:

@@ -87,6 +87,8 @@ DIFFERENCES = (
         (f"{_NODE}test_a_commit_does_not_wait_for_replicas",)),
     Difference("A coordinator with fewer in-sync replicas",
         ("tests/conformance/test_nodes.py::test_a_coordinator_with_too_few_in_sync_replicas",)),
+    Difference("The node that leads a partition removes",
+        (f"{_NODE}test_only_the_leader_removes_old_records",)),
     Difference("A reassignment to running nodes", reason=_COPY),
     Difference("As in Kafka, UnregisterBroker", (_NODES,)),
     Difference("The nodes share memory limits",

@@ -34,6 +34,7 @@ _BY_DEFAULT: Final = -1
 _METADATA: Final = 9
 _TIMEOUT_MS: Final = 10_000
 _MAX_GROUPS: Final = 1_000
+_RECORDS: Final = 2
 
 
 def each_node_has_its_own_settings(nodes: ScenarioNodes) -> None:
@@ -144,4 +145,28 @@ def _produce_at(node: ScenarioNode, topic: str, size: int) -> None:
     node.record(f"{size} bytes", [row.error_code, row.log_append_time_ms >= 0])
 
 
-SCENARIOS = (each_node_has_its_own_settings, a_topic_has_the_defaults_of_the_node_that_leads)
+def each_leader_removes_records_by_its_own_settings(nodes: ScenarioNodes) -> None:
+    """Let the records of one node expire; their timestamps are in the past."""
+    nodes.begin("retention")
+    topics = {"led-1": 1, "led-2": 2, "led-2-and-copied": 2}
+    for topic, leader in topics.items():
+        nodes.create(topic, (leader, 1) if topic.endswith("copied") else (leader,))
+        for _ in range(_RECORDS):
+            _produce_at(nodes.node(leader), nodes.full_name(topic), 10)
+    nodes.node(1).ask(alter(BROKER, "1", ("log.retention.ms", SET, "3600000")), 1)
+
+    def starts_at_the_end(response: Any) -> bool:  # noqa: ANN401 - any response class
+        return bool(response.responses[0].partitions[0].log_start_offset == _RECORDS)
+
+    nodes.node(1).call_until(nodes.fetch_request("led-1", _RECORDS), 12, starts_at_the_end)
+    for topic, leader in topics.items():
+        row = nodes.node(leader).probe(nodes.fetch_request(topic, _RECORDS), 12).responses[0]
+        nodes.node(leader).record(f"start of {topic}", int(row.partitions[0].log_start_offset))
+    nodes.node(1).ask(alter(BROKER, "1", ("log.retention.ms", DELETE, None)), 1)
+
+
+SCENARIOS = (
+    each_node_has_its_own_settings,
+    a_topic_has_the_defaults_of_the_node_that_leads,
+    each_leader_removes_records_by_its_own_settings,
+)
