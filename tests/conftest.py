@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import sys
 from functools import cache
 from importlib.util import find_spec
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
 
+from tests.file_selection import IMPLIED, LEVELS, can_have_selected_tests, named_levels
 from tests.grouped_files import group_of
 from tests.slow_files import SLOW_FILES
 
@@ -93,37 +91,20 @@ def pytest_make_collect_report(
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import a file all of whose tests are excluded by `-m`.
-
-    The tests of the pipeline's directories have its marker. In another file, it has to be named.
-    """
-    if collection_path.suffix != ".py":
+    """Do not import a file whose markers exclude that `-m` selects one of its tests."""
+    if not collection_path.match("test_*.py"):
         return None
-    expression = config.option.markexpr
-    if _is_of_pipeline(collection_path, config.rootpath):
-        is_excluded = not _can_select(expression, is_of_pipeline=True)
-    elif _can_select(expression, is_of_pipeline=False):
-        return None
-    else:
-        is_excluded = _PIPELINE.encode() not in collection_path.read_bytes()
-    return True if is_excluded else None
+    can = can_have_selected_tests(
+        collection_path.read_text(encoding="utf-8"),
+        config.option.markexpr,
+        is_of_pipeline=_is_of_pipeline(collection_path, config.rootpath),
+    )
+    return None if can else True
 
 
 @cache
-def _can_select(expression: str, *, is_of_pipeline: bool) -> bool:
-    """Return whether `-m` can select a test that has the marker of the pipeline, or has not."""
-    if not expression:
-        return True
-    compiled = Expression.compile(expression)
-    others = {*re.findall(r"\w+", expression)} - {_PIPELINE}
-    possible = (
-        {*chosen, *((_PIPELINE,) if is_of_pipeline else ())}
-        for count in range(len(others) + 1)
-        for chosen in combinations(others, count)
-    )
-    return any(
-        compiled.evaluate(lambda name, /, names=names, **_: name in names) for names in possible
-    )
+def _levels_named_in(path: Path) -> set[str]:
+    return named_levels(path.read_text(encoding="utf-8"))
 
 
 def _process_number() -> int | None:
@@ -158,8 +139,12 @@ def _mark(items: list[pytest.Item]) -> None:
         names = {marker.name for marker in item.iter_markers()}
         if _is_of_pipeline(item.path, item.config.rootpath):
             item.add_marker(_PIPELINE)
-        if "oracle" in names:
-            item.add_marker(pytest.mark.endurance)
+        for name in names & IMPLIED.keys():
+            item.add_marker(IMPLIED[name])
+        for level in names & LEVELS:
+            if level not in _levels_named_in(item.path):
+                message = f"{item.path} has to name the marker {level} of {item.name}"
+                raise pytest.UsageError(message)
         if "container" in names:
             # The first test makes the base image and builds the image.
             item.add_marker(pytest.mark.timeout(900))

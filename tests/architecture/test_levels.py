@@ -8,7 +8,10 @@ import sys
 import tomllib
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.architecture.source import ROOT
+from tests.file_selection import can_have_selected_tests
 from tests.grouped_files import group_of
 from tests.slow_files import SLOW_FILES
 
@@ -56,6 +59,31 @@ def test_each_test_runs_in_one_step() -> None:
         markers = {name: name in level for name in ("spark", "endurance", "container")}
         steps = sum(eval(expression, markers.copy()) for expression in expressions)  # noqa: S307 - our own text
         assert steps == (0 if level == BY_HAND else 1), level
+
+
+@pytest.mark.parametrize(
+    ("source", "selecting"),
+    [
+        ("", "default"),
+        ("pytestmark = pytest.mark.client", "default"),
+        ("pytestmark = pytest.mark.endurance", "long"),
+        ("pytestmark = [pytest.mark.client, pytest.mark.oracle]", "long"),
+        ("pytestmark = [\n    pytest.mark.oracle,\n    pytest.mark.spark,\n]", ""),
+        ("@pytest.mark.endurance", "default long"),
+        ("pytest.param(1, marks=pytest.mark.oracle)", "default long"),
+        ("@pytest.mark.spark", "default spark"),
+        ("pytestmark = pytest.mark.container", "container"),
+    ],
+)
+def test_files_are_imported_if_the_expression_can_select_their_tests(
+    source: str, selecting: str
+) -> None:
+    runs = dict(zip(("default", "container", "spark", "long"), selections(), strict=True))
+    assert {*selecting.split()} == {
+        name
+        for name, expression in runs.items()
+        if can_have_selected_tests(source, expression, is_of_pipeline=False)
+    }
 
 
 def test_settings_work_without_the_plugins_of_the_project(tmp_path: Path) -> None:

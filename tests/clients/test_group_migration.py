@@ -1,7 +1,8 @@
 """A group is migrated from the classic to the consumer protocol and back during writes.
 
 One member after the other leaves and returns with the other protocol, so that in between the group
-has members of both. No record is lost, and no committed record is read again.
+has members of both. No record is lost, and no committed record is read again. The fixture
+`connected` marks the clients that pip does not install with `endurance`.
 """
 
 from __future__ import annotations

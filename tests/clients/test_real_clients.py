@@ -1,4 +1,7 @@
-"""The usual work of every client library: write, read, rebalance, commit, restart."""
+"""The usual work of every client library: write, read, rebalance, commit, restart.
+
+The fixture `connected` marks the clients that pip does not install with `endurance`.
+"""
 
 from __future__ import annotations
 
