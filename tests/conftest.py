@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.file_selection import IMPLIED, LEVELS, can_have_selected_tests, named_levels
-from tests.grouped_files import group_of
 from tests.slow_files import SLOW_FILES
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-    from xdist.remote import Producer
-    from xdist.scheduler import Scheduling
 
 # Each of the hundreds of processes that tests start would compile its modules again, and each
 # process of a parallel run all test modules. It must be set before those processes start.
@@ -58,21 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let processes begin with the slowest files, not with those that have most tests."""
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
+    """Register the hooks of parallel runs."""
+    if config.pluginmanager.hasplugin("xdist"):
+        from tests import parallel_runs  # noqa: PLC0415 - it needs pytest-xdist
 
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """With `--dist loadfile`, let one process run all files of a group."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not of each process
-
-    scheduling = LoadFileScheduling(config, log)
-    scheduling._split_scope = lambda test: group_of(test.partition("::")[0])
-    return scheduling
+        parallel_runs.register(config)
 
 
 @pytest.hookimpl(wrapper=True)
