@@ -27,8 +27,14 @@ class ModuleSteps:
         return self._are_loaded
 
     def load(self) -> None:
-        """Import the modules, unless they are loaded, with a pause after each step."""
+        """Import the modules, unless they are loaded, with a pause after each step.
+
+        The first step and what follows the last one begin with a new turn: the API itself may have
+        been imported in this one.
+        """
         if not self.are_loaded():
+            turns.end_turn()
             for name in self.names:
                 import_module(name)
                 turns.pause()
+            turns.end_turn()

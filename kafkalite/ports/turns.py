@@ -104,6 +104,17 @@ def pause() -> None:
         worker.hand_over(worker)
 
 
+def end_turn() -> None:
+    """Let other work run, also if this worker's turn is not over.
+
+    For a step that takes longer than a turn.
+    """
+    worker = current_worker()
+    if worker is not None and worker.deadline != inf:
+        worker.deadline = -inf
+        pause()
+
+
 def wait_for_memory(size_bytes: int) -> None:
     """Wait until there is memory for a long request of this size in addition to the current ones.
 

@@ -73,9 +73,12 @@ def test_modules_are_imported_once_with_a_pause_after_each(
     monkeypatch.setattr(kafkalite, "__path__", [*kafkalite.__path__, str(tmp_path)])
     pauses: list[bool] = []
     steps = ModuleSteps("stepped.first", "stepped.second")
+    ends: list[int] = []
     monkeypatch.setattr(turns, "pause", lambda: pauses.append(steps.names[1] in sys.modules))
+    monkeypatch.setattr(turns, "end_turn", lambda: ends.append(len(pauses)))
     assert not steps.are_loaded()
     steps.load()
     steps.load()
     assert pauses == [False, True]
+    assert ends == [0, 2]
     assert steps.are_loaded()

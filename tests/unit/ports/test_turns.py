@@ -15,6 +15,7 @@ from kafkalite.ports.turns import (
     ThreadCall,
     chunks,
     clear_in_steps,
+    end_turn,
     in_steps,
     items_in_steps,
     iterate_with_pauses,
@@ -64,9 +65,21 @@ def test_a_pause_returns_at_once_while_the_turn_lasts() -> None:
     worker.end()
 
 
+def test_a_turn_can_be_ended_before_its_time() -> None:
+    pauses = turns.pause_count
+    worker = worker_with(end_turn)
+    assert worker.take_turn(LONG) is worker
+    assert worker.take_turn(LONG) is None
+    assert turns.pause_count == pauses + 1
+    worker.task = lambda: without_pauses(end_turn)
+    assert worker.take_turn(LONG) is None
+    worker.end()
+
+
 def test_outside_of_a_worker_nothing_pauses_or_uses_threads() -> None:
     pauses = turns.pause_count
     pause()
+    end_turn()
     assert run_in_thread(lambda: "done") == "done"
     assert turns.pause_count == pauses
 
