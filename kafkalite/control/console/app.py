@@ -56,7 +56,7 @@ _BUG_MESSAGE: Final = "The page failed because of a bug in kafkalite: see the br
 MIN_INTERVAL_S: Final = 0.25
 """The minimum time between two changes that a browser is notified of."""
 MAX_SHARE: Final = 0.1
-"""The maximum share of the time of the event loop that one page takes for its changes."""
+"""The maximum share of the time of the event loop that all open pages take for their changes."""
 _KEEP_ALIVE_S: Final = 15
 
 
@@ -69,6 +69,8 @@ class ConsoleApp:
         self._templates = _new_environment()
         self._render_s: dict[str, float] = {}
         """The time that each page last took to be rendered, by path."""
+        self._open_pages = 0
+        """The number of streams of changes."""
         pages = [page for section in SECTIONS for page in section.pages]
         actions = [action for section in SECTIONS for action in section.actions]
         self._navigation = [section.pages[0] for section in SECTIONS]
@@ -154,17 +156,22 @@ class ConsoleApp:
         changes = self._source.changes(subjects)
         if changes is None:
             return
+        self._open_pages += 1
         try:
             yield ": changes\n\n"
             while True:
                 if await changes.next(_KEEP_ALIVE_S):
                     yield "event: change\ndata: \n\n"
-                    interval_s = self._render_s.get(path, 0.0) / MAX_SHARE
-                    await asyncio.sleep(max(MIN_INTERVAL_S, interval_s))
+                    await asyncio.sleep(self._interval_s(path))
                 else:
                     yield ": no change\n\n"  # fails if the browser has disconnected
         finally:
+            self._open_pages -= 1
             changes.close()
+
+    def _interval_s(self, path: str) -> float:
+        """Return the time until the next change of a page that a browser is notified of."""
+        return max(MIN_INTERVAL_S, self._render_s.get(path, 0.0) * self._open_pages / MAX_SHARE)
 
     def _render(self, template: str, status: int, values: Mapping[str, Any]) -> Response:
         text = self._templates.get_template(template).render(

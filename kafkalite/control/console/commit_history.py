@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.console.source import Commit, CommitHistory
-from kafkalite.control.time_travel.points import LATEST
-from kafkalite.control.time_travel.replay import GroupReplay, needle_of, partition_of_key
-from kafkalite.control.time_travel.scan import Scan
-from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.control.time_travel.replay import GroupReplay, needle_of
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkalite.storage.file_names import partition_directory
 
 if TYPE_CHECKING:
-    from kafkalite.control.time_travel.logs import LogSource
+    from kafkalite.control.console.log_tail import LogTail
     from kafkalite.coordinator.contract import CoordinatorRecord
-    from kafkalite.metadata.image import MetadataImage
 
 MAX_COMMITS: Final = 2_000
 """The maximum number of commits, the latest, that are returned."""
@@ -65,22 +59,12 @@ class CommitCollector:
         return [Commit(key.topic, key.partition, value.offset, value.commit_timestamp)]
 
 
-async def read_commits(logs: LogSource, image: MetadataImage, group: str) -> CommitHistory:
+async def read_commits(tail: LogTail, group: str) -> CommitHistory:
     """Return the latest commits of a group; raises TimeTravelError for a log that is damaged."""
-    if OFFSETS_TOPIC not in image.topics:
-        return CommitHistory((), is_complete=True)
-    partition = partition_of_key(image, OFFSETS_TOPIC, group)
-    log = logs.log(OFFSETS_TOPIC, partition)
-    collector = CommitCollector(group)
-    replay = GroupReplay(
-        partition_directory(OFFSETS_TOPIC, partition), (needle_of(group),), collector
-    )
-    scan = Scan(log, LATEST, replay.needles)
-    for batch in scan:
-        if batch is None:
-            await asyncio.sleep(0)
-        else:
-            for _ in replay.apply(batch):
-                pass
-    is_complete = scan.first_gap is None and collector.count <= len(collector.commits)
+    collector, needle = CommitCollector(group), needle_of(group)
+    replay = GroupReplay(tail.name, (needle,), collector)
+    async for batch in tail.batches(needle):
+        for _ in replay.apply(batch):
+            pass
+    is_complete = tail.is_complete and collector.count <= len(collector.commits)
     return CommitHistory(tuple(collector.commits), is_complete)

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kafkalite.control.command_table import running_cluster
 from kafkalite.control.commands.requests import recorded
 from kafkalite.control.console.commit_history import read_commits
+from kafkalite.control.console.log_tail import log_tail
 from kafkalite.control.console.source import CommitHistory, RequestPage, Subject
 from kafkalite.control.console.transaction_history import read_moments
 from kafkalite.control.time_travel.logs import RunningLogs
 from kafkalite.control.time_travel.points import Point
+from kafkalite.control.time_travel.replay import partition_of_key
 from kafkalite.control.time_travel.view import PastView
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
 from kafkalite.control.waiting import Changes, deadline_after
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.control.console.log_tail import LogTail
     from kafkalite.control.console.source import TransactionMoment
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
@@ -59,15 +63,24 @@ class LiveSource:
         return PastView(RunningLogs(running_cluster(self._broker)), Point(time_ms=at_ms))
 
     async def commits(self, group: str) -> CommitHistory:
-        """Return the latest commits of a group."""
-        cluster = running_cluster(self._broker)
-        return await read_commits(RunningLogs(cluster), cluster.metadata.image, group)
+        """Return the latest commits of a group; raises TimeTravelError without a log."""
+        tail = self._tail(OFFSETS_TOPIC, group)
+        if tail is None:
+            return CommitHistory((), is_complete=True)
+        return await read_commits(tail, group)
 
     async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
-        """Return the latest states of a transactional id."""
+        """Return the latest states of a transactional id; raises TimeTravelError without a log."""
+        tail = self._tail(TRANSACTION_STATE_TOPIC, transactional_id)
+        return () if tail is None else await read_moments(tail, transactional_id)
+
+    def _tail(self, topic: str, key: str) -> LogTail | None:
+        """Return the end of the coordinator's log with a key; None if there is no such topic."""
         cluster = running_cluster(self._broker)
-        logs = RunningLogs(cluster)
-        return await read_moments(logs, cluster.metadata.image, transactional_id)
+        image = cluster.metadata.image
+        if topic not in image.topics:
+            return None
+        return log_tail(cluster, topic, partition_of_key(image, topic, key))
 
     @property
     def logs_requests(self) -> bool:

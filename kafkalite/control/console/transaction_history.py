@@ -2,51 +2,53 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.control.console.source import TransactionMoment
-from kafkalite.control.time_travel.points import LATEST
-from kafkalite.control.time_travel.replay import needle_of, new_replay, partition_of_key
-from kafkalite.control.time_travel.scan import Scan
-from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.control.time_travel.replay import MachineReplay, needle_of
+from kafkalite.transactions.state import Transaction
+from kafkalite.transactions.transaction_records import TransactionSerde
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalite.control.time_travel.logs import LogSource
-    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.control.console.log_tail import LogTail
+    from kafkalite.coordinator.contract import CoordinatorRecord
 
 MAX_MOMENTS: Final = 400
 """The maximum number of states, the latest, that are returned."""
 
 
-async def read_moments(
-    logs: LogSource, image: MetadataImage, transactional_id: str
-) -> Sequence[TransactionMoment]:
+class _Collector:
+    """The states of a transactional id, as the machine of a log of `__transaction_state`."""
+
+    def __init__(self, transactional_id: str) -> None:
+        self._transactional_id = transactional_id
+        self.latest: Transaction | None = None
+
+    def replay(self, record: CoordinatorRecord[Any, Any]) -> None:
+        """Note the state in a record; None for one of another id, and for the removal."""
+        is_own = record.key == self._transactional_id
+        self.latest = record.value if is_own and isinstance(record.value, Transaction) else None
+
+
+async def read_moments(tail: LogTail, transactional_id: str) -> Sequence[TransactionMoment]:
     """Return the latest states, oldest first; raises TimeTravelError for a damaged log."""
-    if TRANSACTION_STATE_TOPIC not in image.topics:
-        return ()
-    partition = partition_of_key(image, TRANSACTION_STATE_TOPIC, transactional_id)
-    needles = (needle_of(transactional_id),)
-    replay = new_replay(logs, TRANSACTION_STATE_TOPIC, partition, needles, image)
+    collector, needle = _Collector(transactional_id), needle_of(transactional_id)
+    replay = MachineReplay(tail.name, (needle,), collector, TransactionSerde(lambda: 0))
     found: deque[TransactionMoment] = deque(maxlen=MAX_MOMENTS)
-    for batch in Scan(logs.log(TRANSACTION_STATE_TOPIC, partition), LATEST, needles):
-        if batch is None:
-            await asyncio.sleep(0)
-            continue
+    async for batch in tail.batches(needle):
         for applied in replay.apply(batch):
-            for each in replay.machine.transactions():
-                # The name of another id may contain this one.
-                if each.transactional_id == transactional_id:
-                    found.append(
-                        TransactionMoment(
-                            applied.timestamp_ms,
-                            each.state.label,
-                            each.producer_id,
-                            each.producer_epoch,
-                            len(each.partitions),
-                        )
+            latest = collector.latest
+            if latest is not None:
+                found.append(
+                    TransactionMoment(
+                        applied.timestamp_ms,
+                        latest.state.label,
+                        latest.producer_id,
+                        latest.producer_epoch,
+                        len(latest.partitions),
                     )
+                )
     return tuple(found)
