@@ -104,8 +104,8 @@ BY_NAME: Final[Mapping[str, Service]] = {
         command=_python("service_aiokafka.py"),
         argument="--without-idempotence",
         found={
-            "Produce#1 bills-0 answer-lost": "sent them again without idempotence",
-            "Produce#2 bills-0 late": "sent them again without idempotence",
+            "Produce#1 bills-0 answer-lost": "sent it again without idempotence",
+            "Produce#2 bills-0 late": "sent it again without idempotence",
         },
     ),
     "java": Service(

@@ -245,6 +245,11 @@ def _is_transactional(request: SeenRequest, _: CaseContext) -> bool:
     return request.api_key in _IN_TRANSACTION and bool(request.transactional_ids)
 
 
+def _may_wait_for_markers(request: SeenRequest, _: CaseContext) -> bool:
+    """Whether the markers of the transaction before may not be written yet."""
+    return request.follows_end and request.api_key != ApiKey.END_TXN
+
+
 def _has_coordinator(request: SeenRequest, _: CaseContext) -> bool:
     node = row(request.api_key).node
     return node in {AnsweringNode.GROUP_COORDINATOR, AnsweringNode.TRANSACTION_COORDINATOR}
@@ -277,6 +282,7 @@ _ERRORS: Final[Mapping[ErrorCode, Callable[[SeenRequest, CaseContext], bool]]] =
     ErrorCode.COORDINATOR_NOT_AVAILABLE: _has_coordinator,
     ErrorCode.NOT_ENOUGH_REPLICAS: _needs_all_replicas,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _needs_all_replicas,
+    ErrorCode.CONCURRENT_TRANSACTIONS: _may_wait_for_markers,
     ErrorCode.UNKNOWN_MEMBER_ID: _is_of_member,
     ErrorCode.ILLEGAL_GENERATION: _is_of_classic_member,
     ErrorCode.FENCED_MEMBER_EPOCH: _is_of_modern_member,
@@ -290,6 +296,7 @@ _ERRORS: Final[Mapping[ErrorCode, Callable[[SeenRequest, CaseContext], bool]]] =
 
 MOMENTARY: Final = frozenset(
     (
+        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,

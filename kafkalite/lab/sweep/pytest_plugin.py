@@ -17,10 +17,13 @@ from kafkalite.lab.sweep.final_state import anomalies_of, in_sync
 from kafkalite.lab.sweep.runs import (
     AppliedFailures,
     PlainRun,
+    Usual,
     context_of,
     recorded,
     timeouts_ms,
+    usual_of,
 )
+from kafkalite.lab.sweep.unhandled import record_count
 from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, verdict
 from kafkalite.ports.named_tuples import NamedTuple
 
@@ -79,7 +82,7 @@ class _Applied(NamedTuple):
     """The case of the present run, and what it needs."""
 
     case: Case
-    usual_rules: frozenset[str]
+    usual: Usual
     timeouts_ms: Mapping[FollowUp, int]
 
 
@@ -105,7 +108,7 @@ class _Run:
         assert self.recorder is not None
         result = CommandResult(status=status, seconds=0, output="")
         if self.failures is not None and self.applied is not None:
-            self.observed = self.failures.observed(result, self.applied.usual_rules)
+            self.observed = self.failures.observed(result, self.applied.usual)
             return
         requests = tuple(self.recorder.requests())
         self.plain = PlainRun(
@@ -114,6 +117,7 @@ class _Run:
             violated_rules=frozenset(each.rule for each in anomalies_of(broker)),
             in_sync=in_sync(broker),
             nodes=len(broker.nodes),
+            record_count=record_count(broker),
         )
 
 
@@ -178,7 +182,7 @@ def _sweep(item: pytest.Item) -> None:
     for case in cases:
         if item.session.shouldfail or item.session.shouldstop:
             return  # as after --maxfail
-        applied = _Applied(case, plain[-1].violated_rules, timeouts_ms(context))
+        applied = _Applied(case, usual_of(plain), timeouts_ms(context))
         _run_case(item, applied)
 
 

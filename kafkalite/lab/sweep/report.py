@@ -41,6 +41,7 @@ def finding_lines(result: CaseResult, options: SweepOptions) -> Iterator[str]:
     yield from (f"  {each.api}#{each.nth} {each.kind.text}" for each in result.schedule)
     for reason in result.verdict.reasons:
         yield f"  {reason}"
+    yield from (f"  note: {each}" for each in result.verdict.notes)
     for line in result.output.splitlines():
         yield f"    | {line}"
     yield f"  repeat: {repeating_line(result, options)}"

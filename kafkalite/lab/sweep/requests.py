@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.protocol.acl_operations import Entity
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request
 from kafkalite.protocol.codec import api_name
 
@@ -54,6 +55,8 @@ class SeenRequest:
     """The generation or the epoch of the member; -1 without one."""
     acks: int = 0
     """Of a Produce request; -1 means all replicas in sync."""
+    follows_end: bool = False
+    """Whether the request before with its transactional id was an EndTxn."""
     timeout_ms: int = 0
     """The session timeout or the transaction timeout that the request sets; 0 without one."""
 
@@ -111,12 +114,14 @@ class RequestRecorder:
         self._requests: list[SeenRequest] = []
         self._exchanges: list[Exchange] = []
         self._pending: dict[int, tuple[Exchange, SeenRequest]] = {}
+        self._ended: set[str] = set()
+        """The transactional ids whose latest request was an EndTxn."""
         self._watchers: list[Callable[[SeenRequest, Exchange], None]] = []
 
     def observe(self, exchange: Exchange) -> None:
         """Add a request when it arrives, and notice its end."""
         known = self._pending.pop(id(exchange), None)
-        request = seen(exchange) if known is None else known[1]
+        request = self._arrived(exchange) if known is None else known[1]
         if request is None:
             return
         with self._lock:
@@ -127,6 +132,17 @@ class RequestRecorder:
                 self._pending[id(exchange)] = (exchange, request)
         for watch in tuple(self._watchers):
             watch(request, exchange)
+
+    def _arrived(self, exchange: Exchange) -> SeenRequest | None:
+        request = seen(exchange)
+        if request is None or not request.transactional_ids:
+            return request
+        ids = {*request.transactional_ids}
+        follows_end = bool(ids & self._ended)
+        self._ended -= ids
+        if request.api_key == ApiKey.END_TXN:
+            self._ended |= ids
+        return replace(request, follows_end=follows_end)
 
     def watch(self, function: Callable[[SeenRequest, Exchange], None]) -> None:
         """Call a function, on the broker's thread, with each request that arrives or ends."""

@@ -20,13 +20,16 @@ from kafkalite.lab.sweep.final_state import HANGING, anomalies_of, call, in_sync
 from kafkalite.lab.sweep.follow_ups import Follower
 from kafkalite.lab.sweep.requests import RequestRecorder
 from kafkalite.lab.sweep.timeline import timeline
+from kafkalite.lab.sweep.unhandled import lost_records, notes_of, record_count
 from kafkalite.lab.sweep.verdict import Observed
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kafkalite.gateway.exchanges import Exchange
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.checks import Check, Problem
     from kafkalite.lab.sweep.commands import Command, CommandResult
@@ -50,8 +53,24 @@ class PlainRun:
     in_sync: Mapping[Partition, int]
     """The number of replicas in sync at the end."""
     nodes: int
+    record_count: int
+    """The number of records at the end; see `unhandled.record_count`."""
     check: Problem | None = None
     """What the check of the user found."""
+
+
+class Usual(NamedTuple):
+    """What is so after runs without a failure."""
+
+    violated_rules: frozenset[str]
+    record_count: int
+    """The lowest one."""
+
+
+def usual_of(runs: Sequence[PlainRun]) -> Usual:
+    """Return what is so after one of the runs."""
+    rules = frozenset[str]().union(*(each.violated_rules for each in runs))
+    return Usual(rules, min(each.record_count for each in runs))
 
 
 class Runs:
@@ -81,6 +100,7 @@ class Runs:
                 violated_rules=frozenset(each.rule for each in anomalies_of(cluster)),
                 in_sync=in_sync(cluster),
                 nodes=len(cluster.nodes),
+                record_count=record_count(cluster),
                 check=check,
             )
 
@@ -88,14 +108,14 @@ class Runs:
         self,
         cases: Sequence[Case],
         limit_s: float,
-        usual: PlainRun,
+        usual: Usual,
         timeouts_ms: Mapping[FollowUp, int],
         *,
         keep: Callable[[Broker], None] | None = None,
     ) -> Observed:
         """Run the command with one or several failures.
 
-        `usual` is a run without failures. `keep` is called at the end, before the cluster stops.
+        `usual` is so without failures. `keep` is called at the end, before the cluster stops.
         """
         with self._cluster() as (cluster, recorder):
             applied = AppliedFailures(cluster, recorder, cases, timeouts_ms)
@@ -103,7 +123,7 @@ class Runs:
             result = self._command.run(variables, limit_s)
             observed = applied.observed(
                 result,
-                usual.violated_rules,
+                usual,
                 partial(self._check_reasons, cluster, variables, limit_s),
             )
             if keep is not None:
@@ -148,28 +168,30 @@ class AppliedFailures:
     def observed(
         self,
         result: CommandResult,
-        usual_rules: frozenset[str],
+        usual: Usual,
         check_reasons: Callable[[], Iterable[str]] = tuple,
     ) -> Observed:
         """End the failures, and return what the run showed.
 
-        `usual_rules` are violated without a failure, too. `check_reasons()` yields what else is
-        wrong.
+        `usual` is so without a failure, too. `check_reasons()` yields what else is wrong.
         """
         cluster, recorder = self._cluster, self._recorder
         waiting = tuple(recorder.waiting()) if result.status is None else ()
         for each in self._followers:
             each.end()
         happened = [(case, fault) for case, fault in self._faults if fault.firings]
-        moments = partial(timeline, cluster, recorder, len(recorder.exchanges()))
-        anomalies = (*_new_anomalies(cluster, result, usual_rules), *check_reasons())
+        exchanges = recorder.exchanges()
+        moments = partial(timeline, cluster, recorder, len(exchanges))
+        found = (*_new_anomalies(cluster, result, usual, exchanges), *check_reasons())
+        expels = any(case.kind.follow_up is FollowUp.SESSION for case, _ in happened)
         return Observed(
             command=result,
             fired=tuple(case.kind for case, _ in happened),
             is_true=all(_is_true(cluster, case, fault) for case, fault in happened),
-            anomalies=anomalies,
+            anomalies=found,
+            notes=() if expels else tuple(notes_of(cluster, exchanges)),
             waiting=waiting,
-            timeline=() if result.is_success and not anomalies else moments(),
+            timeline=() if result.is_success and not found else moments(),
         )
 
 
@@ -220,12 +242,13 @@ def _variables(cluster: Broker) -> dict[str, str]:
 
 
 def _new_anomalies(
-    cluster: Broker, result: CommandResult, usual_rules: frozenset[str]
+    cluster: Broker, result: CommandResult, usual: Usual, exchanges: Sequence[Exchange]
 ) -> Iterator[str]:
     """Yield what is wrong at the end of a run, and not without a failure."""
-    for rule, text in anomalies_of(cluster):
+    lost = lost_records(cluster, exchanges, usual.record_count) if result.is_success else ()
+    for rule, text in (*anomalies_of(cluster), *lost):
         is_expected = rule == HANGING and not result.is_success
-        if rule not in usual_rules and not is_expected:
+        if rule not in usual.violated_rules and not is_expected:
             yield f"{rule}: {text}"
 
 

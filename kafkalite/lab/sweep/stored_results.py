@@ -46,6 +46,7 @@ def result_as_json(result: CaseResult) -> dict[str, Any]:
         "case": result.text,
         "outcome": result.verdict.outcome.value,
         "reasons": list(result.verdict.reasons),
+        "notes": list(result.verdict.notes),
         "seconds": round(result.seconds, 3),
         "output": result.output,
         "timeline": [each._asdict() for each in result.timeline],
@@ -56,13 +57,18 @@ def _result_of(shape: Any) -> CaseResult:  # noqa: ANN401 - JSON
     """Return the result that an object of JSON has; raises ValueError, KeyError and TypeError."""
     result = CaseResult(
         schedule=parse_schedule(shape["case"]),
-        verdict=Verdict(outcome=Outcome(shape["outcome"]), reasons=tuple(shape["reasons"])),
+        verdict=Verdict(
+            outcome=Outcome(shape["outcome"]),
+            reasons=tuple(shape["reasons"]),
+            notes=tuple(shape.get("notes", ())),
+        ),
         seconds=float(shape["seconds"]),
         output=shape["output"],
         timeline=tuple(Moment(**each) for each in shape["timeline"]),
     )
     moments = result.timeline
-    texts = [result.output, *shape["reasons"], *(text for each in moments for text in each[1:])]
+    lists = (*shape["reasons"], *result.verdict.notes)
+    texts = [result.output, *lists, *(text for each in moments for text in each[1:])]
     if not all(isinstance(each, str) for each in texts):
         raise TypeError("a text must be a string")
     if not all(isinstance(each.at_ms, int) for each in moments):

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final, Self
 from kafkalite.lab.sweep.cases import cases_of
 from kafkalite.lab.sweep.checks import check_of
 from kafkalite.lab.sweep.commands import Command, CommandError
-from kafkalite.lab.sweep.runs import BOOTSTRAP_VARIABLE, Runs, context_of, timeouts_ms
+from kafkalite.lab.sweep.runs import (
+    BOOTSTRAP_VARIABLE,
+    Runs,
+    context_of,
+    timeouts_ms,
+    usual_of,
+)
 from kafkalite.lab.sweep.schedules import schedule_text, shrunk
 from kafkalite.lab.sweep.verdict import Outcome, confirmed, verdict
 from kafkalite.testing.broker import Broker
@@ -203,7 +209,7 @@ class Sweep:
     def _observe(self, schedule: Schedule, keep: Callable[[Broker], None] | None) -> Observed:
         assert self._runs is not None
         return self._runs.with_failures(
-            schedule, self.limit_s, self._plain[-1], timeouts_ms(self._context()), keep=keep
+            schedule, self.limit_s, usual_of(self._plain), timeouts_ms(self._context()), keep=keep
         )
 
     def run_all(

@@ -41,6 +41,8 @@ class Observed:
     """Whether the broker has made its error true."""
     anomalies: tuple[str, ...] = ()
     """What the history of the broker proves, and what the check of the user says."""
+    notes: tuple[str, ...] = ()
+    """What the history shows that correct programs cause, too."""
     waiting: tuple[str, ...] = ()
     """What each client waited for when the time limit ended the command."""
     timeline: tuple[Moment, ...] = ()
@@ -53,6 +55,8 @@ class Verdict:
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What correct programs cause, too, so that it is no finding."""
 
     @property
     def is_finding(self) -> bool:
@@ -68,7 +72,7 @@ def verdict(observed: Observed) -> Verdict:
     """
     command = observed.command
     reasons = (*observed.anomalies, *_command_reasons(command, observed.waiting))
-    return Verdict(outcome=_outcome(observed), reasons=reasons)
+    return Verdict(outcome=_outcome(observed), reasons=reasons, notes=observed.notes)
 
 
 def _outcome(observed: Observed) -> Outcome:
@@ -103,5 +107,5 @@ def confirmed(verdicts: Sequence[Verdict]) -> Verdict:
     if first.is_finding and not all(each.is_finding for each in verdicts):
         findings = sum(each.is_finding for each in verdicts)
         text = f"failed in {findings} of {len(verdicts)} runs"
-        return Verdict(outcome=Outcome.UNSTEADY, reasons=(text, *first.reasons))
+        return Verdict(outcome=Outcome.UNSTEADY, reasons=(text, *first.reasons), notes=first.notes)
     return first

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.coordinator.active_shard import APPEND_ERRORS
 from kafkalite.gateway.true_errors import HANDLED_DESPITE, TRUE_ERRORS
 from kafkalite.lab.sweep.failures import FAILURES, MOMENTARY, CaseContext
 from kafkalite.lab.sweep.requests import SeenRequest
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.possible_errors import possible_errors
 from tests.unit.lab.sweep.seen import CONTEXT, ORDERS, of_member, produce
 
 
@@ -70,6 +72,35 @@ def test_only_producers_with_a_transactional_id_are_fenced(name: str) -> None:
     assert name in failures_of(request)
     assert name not in failures_of(produce())
     assert FAILURES[name].is_fatal
+
+
+def test_only_the_request_after_an_end_meets_unwritten_markers() -> None:
+    def fails(key: ApiKey, *, follows_end: bool) -> bool:
+        request = SeenRequest(
+            api_key=key, client_id="", transactional_ids=("pay",), follows_end=follows_end
+        )
+        return "CONCURRENT_TRANSACTIONS" in failures_of(request)
+
+    begins = (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID)
+    assert all(fails(key, follows_end=True) for key in begins)
+    assert not any(fails(key, follows_end=False) for key in begins)
+    assert not fails(ApiKey.END_TXN, follows_end=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.PRODUCE, ErrorCode.KAFKA_STORAGE_ERROR),
+        (ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR),
+    ],
+)
+def test_a_full_disk_gives_an_error_that_kafka_returns(key: ApiKey, code: ErrorCode) -> None:
+    request = SeenRequest(api_key=key, client_id="", partitions=(ORDERS,), groups=("shop",))
+    assert "disk-full" in failures_of(request)
+    assert code in possible_errors(key)
+    if code is ErrorCode.NOT_COORDINATOR:
+        assert APPEND_ERRORS[ErrorCode.KAFKA_STORAGE_ERROR] is code
 
 
 def test_a_request_that_changes_nothing_is_not_late_or_repeated() -> None:

@@ -34,4 +34,4 @@ def test_records_are_found_twice_although_no_client_has_read_them() -> None:
         assert producer.flush(30) == 0
         (found,) = anomalies_of(broker)
     assert found.rule == "duplicate in the log"
-    assert "sent them again without idempotence" in found.text
+    assert "sent it again without idempotence" in found.text

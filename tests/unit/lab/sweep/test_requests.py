@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from confluent_kafka import Producer
 
 from kafkalite.lab.sweep.requests import Partition, RequestRecorder, client_patterns
@@ -24,6 +26,23 @@ def test_requests_are_recorded_with_what_they_name() -> None:
         (Partition("orders", 0),),
         -1,
     )
+
+
+def test_the_request_after_the_end_of_a_transaction_is_marked() -> None:
+    recorder = RequestRecorder()
+    with Broker(topics={"orders": 1}, storage="memory") as broker:
+        broker._call(lambda server: server.subscribe(recorder.observe))
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "pay"}
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        for _ in range(2):
+            producer.begin_transaction()
+            producer.produce("orders", b"apples")
+            producer.commit_transaction(30)
+    named = [each for each in recorder.requests() if each.transactional_ids]
+    after_end = [later for earlier, later in pairwise(named) if earlier.api == "EndTxn"]
+    assert [each for each in named if each.follows_end] == after_end
+    assert len(after_end) == 1
 
 
 def test_a_client_id_of_all_runs_is_its_own_pattern() -> None:

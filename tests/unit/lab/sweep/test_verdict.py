@@ -76,3 +76,10 @@ def test_a_finding_must_repeat() -> None:
 def test_one_of_several_failures_can_be_the_reason() -> None:
     observed = Observed(command=ended(1), fired=(LATE, STALLED))
     assert verdict(observed).outcome is Outcome.SLOW
+
+
+def test_a_note_is_no_finding() -> None:
+    found = verdict(Observed(command=ended(), fired=(LATE,), notes=("expelled member: a",)))
+    assert found == Verdict(outcome=Outcome.SURVIVED, notes=("expelled member: a",))
+    failed = Verdict(outcome=Outcome.FAILED, notes=("expelled member: b",))
+    assert confirmed([failed, found]).notes == ("expelled member: b",)
