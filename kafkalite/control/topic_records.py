@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import TopicImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.server.broker import Broker
+    from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.record_format import Headers
 
@@ -173,19 +174,24 @@ async def _records(
             return
         for batch in batches:
             await asyncio.sleep(0)
-            is_aborted = batch.is_transactional and any(
-                each.producer_id == batch.producer_id
-                and each.first_offset <= batch.base_offset <= each.last_offset
-                for each in aborted
-            )
-            if not batch.is_control and not (is_committed and is_aborted):
-                decoded = await _decoded(topic, index, batch, is_aborted=is_aborted)
+            aborts = is_aborted(batch, aborted)
+            if not batch.is_control and not (is_committed and aborts):
+                decoded = await _decoded(topic, index, batch, is_aborted=aborts)
                 for number, record in enumerate(decoded):
                     if record.offset >= offset:
                         yield record
                     if number % _RECORDS_PER_TURN == _RECORDS_PER_TURN - 1:
                         await asyncio.sleep(0)
             offset = max(offset, batch.last_offset + 1)
+
+
+def is_aborted(batch: BatchView, aborted: Sequence[AbortedTransaction]) -> bool:
+    """Return whether a batch belongs to one of the aborted transactions of its log."""
+    return batch.is_transactional and any(
+        each.producer_id == batch.producer_id
+        and each.first_offset <= batch.base_offset <= each.last_offset
+        for each in aborted
+    )
 
 
 async def _decoded(

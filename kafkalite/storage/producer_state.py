@@ -216,6 +216,11 @@ class ProducerStateTable:
         _check_epoch(producer, entry.producer_epoch)
         return False
 
+    def transaction_start(self, producer_id: int) -> int | None:
+        """Return the first offset of the open transaction of a producer; None without one."""
+        entry = self._entries.get(producer_id)
+        return None if entry is None else entry.transaction_first_offset
+
     def check_marker(self, marker: TransactionMarker) -> None:
         """Raise KafkaError if a marker is stale.
 

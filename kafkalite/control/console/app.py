@@ -26,7 +26,7 @@ from kafkalite.control.console.access import (
 from kafkalite.control.console.entry import CONSOLE_PATH
 from kafkalite.control.console.forms import Query, form_of
 from kafkalite.control.console.page import NotFoundError, View, url_of
-from kafkalite.control.console.pages import groups, overview, requests, transactions
+from kafkalite.control.console.pages import groups, overview, requests, topics, transactions
 from kafkalite.control.console.source import Subject
 
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from kafkalite.control.access_checks import Refusal
+    from kafkalite.control.command_table import Command
     from kafkalite.control.console.access import Endpoint
     from kafkalite.control.console.page import Action, Content, Page, Section
     from kafkalite.control.console.source import ConsoleSource
 
 SECTIONS: Final[Sequence[Section]] = (
     overview.SECTION,
+    topics.SECTION,
     groups.SECTION,
     transactions.SECTION,
     requests.SECTION,
@@ -52,6 +54,9 @@ SECTIONS: Final[Sequence[Section]] = (
 _FOLDER: Final = Path(__file__).parent
 _STATIC: Final = _FOLDER / "static"
 _BUG_MESSAGE: Final = "The page failed because of a bug in kafkalite: see the broker's log."
+
+_PREVIEW: Final = "preview"
+_CONFIRMED: Final = "confirmed"
 
 MIN_INTERVAL_S: Final = 0.25
 """The minimum time between two changes that a browser is notified of."""
@@ -133,13 +138,34 @@ class ConsoleApp:
         return url_of("/changes", of=subjects, page=page.path)
 
     async def _do(self, action: Action, request: Request) -> Response:
-        """Send the command of a form to the source, and return to the page with the form."""
+        """Send the command of a form to the source, and continue with another page."""
         form = await form_of(request)
+        back = console_path(form.text("back"))
         try:
-            await self._source.ask(action.command(form))
+            command = action.command(form)
+            must_ask = action.is_dangerous or form.text(_PREVIEW)
+            if must_ask and not form.text(_CONFIRMED):
+                return self._confirmation(request, action, form, command)
+            answer = await self._source.ask(command)
         except ValueError as error:
-            return self._error_page(400, f"{error}")
-        return RedirectResponse(console_path(form.text("back")), 303)
+            return self._error_page(400, f"{error}", back)
+        return RedirectResponse(back if action.next is None else action.next(form, answer), 303)
+
+    def _confirmation(
+        self, request: Request, action: Action, form: Query, command: Command[Any]
+    ) -> Response:
+        """Return the page that shows a command before it is sent."""
+        url = f"{self._scheme}://{request.headers.get('host', 'HOST')}"
+        fields = {name: text for name, text in form.fields.items() if name != _PREVIEW}
+        values = {
+            "title": "Confirm",
+            "lines": command_lines.lines_of(command, url),
+            "is_dangerous": action.is_dangerous,
+            "action": action.path,
+            "fields": {**fields, _CONFIRMED: "yes"},
+            "back": console_path(form.text("back")),
+        }
+        return self._plain("confirm.html.j2", 200, values)
 
     async def _stream(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items())
@@ -189,9 +215,10 @@ class ConsoleApp:
         defaults = {"section": "", "here": "", "commands": (), "changes": ""}
         return self._render(template, status, {**defaults, **values})
 
-    def _error_page(self, status: int, message: str) -> Response:
+    def _error_page(self, status: int, message: str, back: str = "") -> Response:
         title = HTTPStatus(status).phrase
-        return self._plain("error.html.j2", status, {"title": title, "message": message})
+        values = {"title": title, "message": message, "back": back}
+        return self._plain("error.html.j2", status, values)
 
     def _login_page(self, error: str, path: str) -> Response:
         return self._plain(
@@ -256,5 +283,7 @@ def _new_environment() -> Environment:
         "time": texts.time_text,
         "duration": texts.ago_text,
         "facts": texts.facts_of,
+        "size": texts.size_text,
+        "moment": texts.moment_text,
     }
     return environment

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from kafkalite.config.typed_json import fields_of, to_json
 from kafkalite.control.command_table import row_of
 from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from kafkalite.config.typed_json import Field
     from kafkalite.control.command_table import Command, Row, Words
+
+
+_WRITERS: Final[Mapping[object, Callable[[int], str]]] = {
+    duration_ms: "{}ms".format,
+    instant_ms: iso_of,
+}
+"""How values are written that these functions read from a text."""
 
 
 class CommandLines(NamedTuple):
@@ -59,7 +69,7 @@ def _curl_line(method: str, url: str, body: str) -> str:
 def _shell_line(row: Row, given: Mapping[str, Any]) -> str | None:
     """Return the line of the first words that can have all fields; None without such words."""
     for words in row.words:
-        if words.flag is None and (found := _arguments(row, words, given)) is not None:
+        if (found := _arguments(row, words, given)) is not None:
             return shlex.join(["kafkalite", *words.words.split(), *found])
     return None
 
@@ -68,20 +78,41 @@ def _arguments(row: Row, words: Words, given: Mapping[str, Any]) -> list[str] | 
     """Return the arguments with these fields; None if the words cannot have them."""
     if any(given.get(name) != value for name, value in words.preset.items()):
         return None
+    fields = {each.name: each for each in fields_of(row.kind)}
+    pending = {name: value for name, value in given.items() if name not in words.preset}
     positional: list[str] = []
-    options: list[str] = []
-    for field in fields_of(row.kind):
-        value = given.get(field.name)
-        if value is None or field.name in words.preset:
-            continue
-        if field.name in words.positionals:
-            positional.append(f"{value}")
-        elif isinstance(value, (dict, list)) or (
-            words.offers is not None and field.name not in words.offers
-        ):
+    for each in words.positionals:
+        names = (each,) if isinstance(each, str) else each.names
+        values = [_text(fields[name], pending.pop(name)) for name in names if name in pending]
+        if len(values) == len(names):
+            positional.append("-".join(values))
+        elif not words.is_optional:
             return None
-        else:
-            name = field.about.option or field.about.alias or field.name
-            option = f"--{name.replace('_', '-')}"
-            options += [option] if value is True else [option, f"{value}"]
+    options: list[str] = [] if words.flag is None else [f"--{words.flag}"]
+    for name, value in pending.items():
+        found = _options(fields[name], value)
+        if found is None or not (words.offers is None or name in words.offers):
+            return None
+        options += found
     return [*positional, *options]
+
+
+def _options(field: Field, value: Any) -> list[str] | None:  # noqa: ANN401 - any JSON value
+    """Return the options for a field; None if no option can have the value."""
+    if is_dataclass(field.type):
+        own = {each.name: each for each in fields_of(field.type)}
+        found = [_options(own[name], each) for name, each in value.items()]
+        return None if None in found else [text for texts in found for text in texts or ()]
+    if isinstance(value, list):
+        return None
+    about = field.about
+    option = f"--{(about.option or about.alias or field.name).replace('_', '-')}"
+    if isinstance(value, dict):
+        return [text for key, each in value.items() for text in (option, f"{key}={each}")]
+    return [option] if value is True else [option, _text(field, value)]
+
+
+def _text(field: Field, value: object) -> str:
+    """Return the text from which the shell command reads a value."""
+    write = _WRITERS.get(field.about.parse)
+    return write(value) if write is not None and isinstance(value, int) else f"{value}"

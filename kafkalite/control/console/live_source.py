@@ -10,7 +10,9 @@ from kafkalite.control.command_table import running_cluster
 from kafkalite.control.commands.requests import recorded
 from kafkalite.control.console.commit_history import read_commits
 from kafkalite.control.console.log_tail import log_tail
+from kafkalite.control.console.record_browser import read_window
 from kafkalite.control.console.source import CommitHistory, RequestPage, Subject
+from kafkalite.control.console.topic_settings import read_settings
 from kafkalite.control.console.transaction_history import read_moments
 from kafkalite.control.time_travel.logs import RunningLogs
 from kafkalite.control.time_travel.points import Point
@@ -26,7 +28,12 @@ if TYPE_CHECKING:
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
     from kafkalite.control.console.log_tail import LogTail
-    from kafkalite.control.console.source import TransactionMoment
+    from kafkalite.control.console.source import (
+        RecordSearch,
+        RecordWindow,
+        Setting,
+        TransactionMoment,
+    )
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
     from kafkalite.ports.watchers import Watchers
@@ -81,6 +88,14 @@ class LiveSource:
         if topic not in image.topics:
             return None
         return log_tail(cluster, topic, partition_of_key(image, topic, key))
+
+    async def settings(self, topic: str) -> Sequence[Setting]:
+        """Return the settings of a topic by name."""
+        return await read_settings(self._broker, topic)
+
+    async def records(self, search: RecordSearch) -> RecordWindow:
+        """Return the records of a partition that a search selects."""
+        return await read_window(self._broker, search)
 
     @property
     def logs_requests(self) -> bool:

@@ -57,12 +57,19 @@ class Page(NamedTuple):
 
 
 class Action(NamedTuple):
-    """A command that a form of a page sends."""
+    """A command that a form of a page sends.
+
+    A form with the field `preview` shows the command, for a shell and over HTTP, before it is sent.
+    """
 
     path: str
     """The path below `/console`; its method is POST."""
     command: Callable[[Query], Command[Any]]
     """Returns the command of the fields of a form; raises ValueError."""
+    is_dangerous: bool = False
+    """Whether the console asks before it sends the command."""
+    next: Callable[[Query, Any], str] | None = None
+    """Returns the address of the page after the answer; by default that in the field `back`."""
 
 
 class Section(NamedTuple):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkalite.control.commands.requests import RecordedRequest
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
+    from kafkalite.storage.record_format import Headers
 
 Answer = TypeVar("Answer")
 
@@ -69,6 +70,78 @@ class TransactionMoment(NamedTuple):
     """Number of partitions of the transaction."""
 
 
+class Setting(NamedTuple):
+    """A setting of a topic."""
+
+    name: str
+    value: str | None
+    """None for a secret."""
+    source: str
+    """Where the value comes from, such as `default`."""
+    is_changed: bool
+    """Whether it is set for this topic."""
+    about: str
+    """The description in Kafka's documentation."""
+
+
+class RecordSearch(NamedTuple):
+    """The records of a partition that a window shows."""
+
+    topic: str
+    partition: int
+    start: int | None = None
+    """The first offset; by default the last records, and from the first one on for a filter."""
+    from_ms: int | None = None
+    """In place of `start`: from the first record that is as late; since the Unix epoch."""
+    key: bytes | None = None
+    """Only records with this key."""
+    text: str = ""
+    """Only records with this text in key, value or a header; ASCII letters match in any case."""
+    limit: int = 50
+    """Maximum number of records."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it selects by key or text."""
+        return self.key is not None or bool(self.text)
+
+
+class BrowsedRecord(NamedTuple):
+    """A record, or a transaction marker, as it is in the log."""
+
+    offset: int
+    timestamp_ms: int
+    """Milliseconds since the Unix epoch."""
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    producer_id: int
+    """-1 for a producer without idempotence."""
+    producer_epoch: int
+    leader_epoch: int
+    state: str
+    """`open`, `aborted`, `committed`, `commit marker`, `abort marker`, `unreadable`, or empty."""
+    size: int
+    """Number of bytes of key, value and headers; of a batch that is unreadable, its size."""
+
+
+class RecordWindow(NamedTuple):
+    """Consecutive records of a partition that a search selects."""
+
+    records: Sequence[BrowsedRecord]
+    """By offset."""
+    first_offset: int
+    """The first offset of the partition."""
+    end_offset: int
+    """The offset after the last record that readers see."""
+    start: int
+    """The offset at which the window begins."""
+    next_offset: int
+    """The offset after the last record that was examined."""
+    examined: int
+    """Number of records that were compared with the search."""
+
+
 class RequestPage(NamedTuple):
     """The latest requests that a filter selects, within the limits of a page."""
 
@@ -114,6 +187,12 @@ class ConsoleSource(Protocol):
 
     async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
         """Return the latest states of a transactional id, oldest first."""
+
+    async def settings(self, topic: str) -> Sequence[Setting]:
+        """Return the settings of a topic by name."""
+
+    async def records(self, search: RecordSearch) -> RecordWindow:
+        """Return the records of a partition that a search selects, up to limits of a page."""
 
     @property
     def logs_requests(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.ports.texts import truncate
+from kafkalite.ports.clock import LATEST_MS
+from kafkalite.ports.texts import count_text, truncate
 from kafkalite.ports.times import iso_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ MAX_NAME: Final = 80
 MAX_TEXT: Final = 2_000
 MAX_JSON: Final = 20_000
 
+_KIB: Final = 1024
 _MILLISECONDS: Final = 1_000
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -46,6 +48,13 @@ def time_text(time_ms: int) -> str:
     return iso_of(time_ms).partition("T")[2].removesuffix("Z")
 
 
+def moment_text(time_ms: int) -> str:
+    """Return a date and time in UTC: 2026-03-01 12:00:01.000; the number if it is no date."""
+    if not 0 <= time_ms <= LATEST_MS:
+        return f"{time_ms}"
+    return iso_of(time_ms).replace("T", " ").removesuffix("Z")
+
+
 def ago_text(milliseconds: int) -> str:
     """Return a duration in its two largest units: 1 h 5 min, or 120 ms."""
     remaining = max(0, milliseconds)
@@ -59,6 +68,13 @@ def ago_text(milliseconds: int) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
+
+
+def size_text(number: int) -> str:
+    """Return a number of bytes: 12 bytes, 3.4 KiB, or 5.6 MiB."""
+    if number < _KIB:
+        return count_text(number, "byte")
+    return f"{number / _KIB:.1f} KiB" if number < _KIB**2 else f"{number / _KIB**2:.1f} MiB"
 
 
 def facts_of(facts: Mapping[str, object]) -> list[tuple[str, str]]:
