@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Problem
     from tests.captures.stale_node import Recorded
 
+pytestmark = pytest.mark.endurance
+
 FIELDS = ("incarnation_epoch", "max_incarnation_epoch")
 
 
@@ -80,7 +82,6 @@ def _by_columns(directory: Path) -> Counter[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.endurance
 def test_the_columnar_reader_finds_the_epochs_of_the_scalar_reader(
     capture: tuple[Path, Recorded],
 ) -> None:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         ConsumerGroupHeartbeatResponse,
     )
 
+pytestmark = pytest.mark.endurance  # it takes ten seconds
+
 G = "g"
 TOPICS = {"t": 3, "u": 2}
 CLIENT = Client("client", "/127.0.0.1")
@@ -417,4 +419,4 @@ ConsumerGroupSafety.TestCase.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-TestConsumerGroupSafety = pytest.mark.endurance(ConsumerGroupSafety.TestCase)  # ten seconds
+TestConsumerGroupSafety = ConsumerGroupSafety.TestCase

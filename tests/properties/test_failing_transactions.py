@@ -14,12 +14,13 @@ import pytest
 
 from tests.properties.failing_nodes import NEW, OLD, FailingNodes
 
+pytestmark = pytest.mark.endurance
+
 _ROUNDS = int(os.environ.get("KAFKALITE_ROUNDS", "100"))
 _ROUNDS_OF_A_DISK = 5
 """Rounds until the nodes begin again on an empty disk, with the next seed."""
 
 
-@pytest.mark.endurance
 def test_nothing_acknowledged_is_lost_doubled_reversed_or_half() -> None:
     events: Counter[str] = Counter()
     completed = 0

@@ -20,6 +20,8 @@ from tests.unit.docker.test_programs import environment, image_root
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.endurance
+
 _COMMON = {
     "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
     "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
@@ -195,7 +197,6 @@ SEQUENCES = (
 )
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.module)
 def test_start_sequence_of_a_module_runs_the_broker(tmp_path: Path, sequence: Sequence) -> None:
     root = image_root(tmp_path)
