@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 LOADING_ATTRIBUTES = {"img": "src", "script": "src", "iframe": "src", "source": "src"}
 
-SCREENSHOTS = {"audit-report.png"}
-"""Written by `python -m tests.spark.report_picture`."""
+SCREENSHOTS = {"audit-report.png", "console-group.png"}
+"""Written by `tests.spark.report_picture` and `tests.clients.console_picture`."""
 
 
 class LoadedUrls(HTMLParser):

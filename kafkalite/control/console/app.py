@@ -30,7 +30,7 @@ from kafkalite.control.console.pages import groups, overview, requests, topics, 
 from kafkalite.control.console.source import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -127,8 +127,12 @@ class ConsoleApp:
                 **content.values,
             },
         )
-        self._render_s[page.path] = loop.time() - started
+        self.note_render(page.path, loop.time() - started)
         return answer
+
+    def note_render(self, path: str, seconds: float) -> None:
+        """Note how long a page took to be made."""
+        self._render_s[path] = seconds
 
     def _changes_url(self, page: Page, content: Content) -> str:
         """Return the address of the stream of changes of a page; empty if it does not change."""
@@ -174,10 +178,10 @@ class ConsoleApp:
         except ValueError:
             return self._error_page(400, "of must be the subjects of changes, such as history")
         return StreamingResponse(
-            self._events(subjects, query.text("page")), media_type="text/event-stream"
+            self.events(subjects, query.text("page")), media_type="text/event-stream"
         )
 
-    async def _events(self, subjects: Sequence[Subject], path: str) -> AsyncIterator[str]:
+    async def events(self, subjects: Sequence[Subject], path: str) -> AsyncGenerator[str, None]:
         """Yield an event after changes: few for a page that takes long to be rendered."""
         changes = self._source.changes(subjects)
         if changes is None:
@@ -188,14 +192,14 @@ class ConsoleApp:
             while True:
                 if await changes.next(_KEEP_ALIVE_S):
                     yield "event: change\ndata: \n\n"
-                    await asyncio.sleep(self._interval_s(path))
+                    await asyncio.sleep(self.interval_s(path))
                 else:
                     yield ": no change\n\n"  # fails if the browser has disconnected
         finally:
             self._open_pages -= 1
             changes.close()
 
-    def _interval_s(self, path: str) -> float:
+    def interval_s(self, path: str) -> float:
         """Return the time until the next change of a page that a browser is notified of."""
         return max(MIN_INTERVAL_S, self._render_s.get(path, 0.0) * self._open_pages / MAX_SHARE)
 

@@ -43,6 +43,7 @@ Answer = TypeVar("Answer")
 
 MAX_EXAMINED: Final = 2_000
 """The maximum number of requests, the latest, that a page compares with its filter."""
+_COMPARED_PER_TURN: Final = 1_000
 
 
 class LiveSource:
@@ -118,6 +119,25 @@ class LiveSource:
             if selected.matches(each):
                 found.append(recorded(each))
         return RequestPage(found, log.last_number, examined, len(log))
+
+    async def requests_at(
+        self, selected: RequestFilter, at_ms: int, limit: int
+    ) -> Sequence[RecordedRequest]:
+        """Return selected requests that were served at a time; none if requests are not logged."""
+        if not self.logs_requests:
+            return ()
+        log = self._broker.request_log
+        found = []
+        async for each in in_turns([*log.after(0), *log.pending()][::-1], _COMPARED_PER_TURN):
+            answered_ms = each.exchange.answered_ms
+            is_served = each.exchange.received_ms <= at_ms and (
+                answered_ms is None or at_ms <= answered_ms
+            )
+            if is_served and selected.matches(each):
+                found.append(recorded(each))
+                if len(found) == limit:
+                    break
+        return found
 
     async def request(self, number: int) -> RecordedRequest | None:
         """Return the request with a number; None if the log does not have it."""

@@ -201,6 +201,11 @@ class ConsoleSource(Protocol):
     async def latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
         """Return the latest requests that are selected, without starting the log."""
 
+    async def requests_at(
+        self, selected: RequestFilter, at_ms: int, limit: int
+    ) -> Sequence[RecordedRequest]:
+        """Return selected requests that were served at a time, newest first."""
+
     async def request(self, number: int) -> RecordedRequest | None:
         """Return the request with a number; None if the log does not have it any more."""
 

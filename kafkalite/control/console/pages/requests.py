@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _PATH: Final = "/requests"
 _ROWS: Final = 60
+_MAX_SERVED: Final = 200
+"""The maximum number of requests at one time that are compared with an event."""
 _NUMBERS: Final = frozenset(("node", "since"))
 _CONDITIONS: Final = tuple(each.name for each in fields_of(RequestFilter))
 _MAX_HISTORY: Final = 10_000
@@ -110,7 +112,7 @@ async def _entries(view: View, found: RecordedRequest) -> Sequence[HistoryEntry]
 
 
 async def _of_entry(view: View) -> Content:
-    """Return the requests that an entry of the history is about, as the latest ones near it."""
+    """Return the requests that were served when an entry of the history was made."""
     number = view.query.whole("entry", 0)
     explanation = await view.source.ask(Explain(limit=_MAX_HISTORY))
     entry = next((each for each in explanation.entries if each.number == number), None)
@@ -119,8 +121,8 @@ async def _of_entry(view: View) -> Content:
     selected = RequestFilter(
         group=entry.group, transactional_id=entry.transactional_id, topic=entry.topic
     )
-    page = await view.source.latest_requests(selected, _MAX_HISTORY)
-    found = [each for each in page.requests if _may_have_caused(each, entry)]
+    served = await view.source.requests_at(selected, entry.at_ms, _MAX_SERVED)
+    found = [each for each in served if _may_have_caused(each, entry)]
     return Content(
         {
             "entry": entry,
@@ -133,11 +135,7 @@ async def _of_entry(view: View) -> Content:
 
 
 def _may_have_caused(request: RecordedRequest, entry: HistoryEntry) -> bool:
-    """Return whether an event happened while a request was served; for a refusal, the same one."""
-    if request.received_ms > entry.at_ms:
-        return False
-    if request.latency_ms is not None and request.received_ms + request.latency_ms < entry.at_ms:
-        return False
+    """Return whether a request that was served at the time of an event has its error, if any."""
     error = entry.facts.get("error")
     return not isinstance(error, str) or error in request.errors
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.control.console.access import SECURITY_HEADERS, Endpoint
+from kafkalite.control.console.app import MAX_SHARE, MIN_INTERVAL_S, ConsoleApp
+from kafkalite.control.console.source import Subject
 from kafkalite.control.token import ControlToken
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.console.served_console import ServedConsole, served_console
@@ -103,6 +105,20 @@ async def test_the_stream_has_an_event_for_a_change(console: ServedConsole) -> N
     finally:
         stream.cancel()
         await asyncio.gather(stream, return_exceptions=True)
+
+
+async def test_pages_that_take_long_are_made_less_often(console: ServedConsole) -> None:
+    app = ConsoleApp(console.source, Endpoint())
+    assert app.interval_s("/groups") == MIN_INTERVAL_S
+    app.note_render("/groups", 0.2)
+    streams = [app.events([Subject.GROUPS], "/groups") for _ in range(3)]
+    for each in streams:
+        await anext(each)
+    assert app.interval_s("/groups") == pytest.approx(3 * 0.2 / MAX_SHARE)
+    for each in streams:
+        await each.aclose()
+    app.note_render("/groups", 0.001)
+    assert app.interval_s("/groups") == MIN_INTERVAL_S
 
 
 async def test_an_unknown_subject_is_refused(console: ServedConsole) -> None:

@@ -11,6 +11,7 @@ from kafkalite.control.console import live_source
 from kafkalite.control.console.source import Subject
 from kafkalite.control.request_filter import RequestFilter
 from kafkalite.control.time_travel.points import TimeTravelError
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.api_keys import ApiKey
 from tests.unit.control.console.served_console import NOW_MS, ServedConsole, served_console
 
@@ -69,3 +70,18 @@ async def test_few_requests_are_examined(
     monkeypatch.setattr(live_source, "MAX_EXAMINED", 0)
     page = await console.source.latest_requests(RequestFilter(api=ApiKey.FETCH), 10)
     assert (page.examined, page.last_number) == (0, log.last_number)
+
+
+async def test_old_requests_are_found_by_the_time(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_source, "MAX_EXAMINED", 1)
+    shop = RequestFilter(group="shop")
+    assert await console.source.requests_at(shop, NOW_MS, 10) == ()
+    for group in ("other", "shop", "shop", "other"):
+        console.log(HeartbeatRequest(group_id=group), HeartbeatResponse())
+        console.clock.advance(1)
+    found = await console.source.requests_at(shop, NOW_MS + 1, 10)
+    assert [each.number for each in found] == [2]
+    assert len(await console.source.requests_at(RequestFilter(), NOW_MS + 1, 10)) == 1
+    assert await console.source.requests_at(shop, NOW_MS + 9, 10) == []
