@@ -76,6 +76,7 @@ class LogDirectories:
     """The log directories of the nodes of one cluster, and the directories that are cordoned."""
 
     __slots__ = (
+        "_can_cordon",
         "_cluster",
         "_directory",
         "_has_directories",
@@ -94,6 +95,8 @@ class LogDirectories:
         """The nodes with several directories."""
         self._has_directories = False
         """Whether the records of the published metadata have directories."""
+        self._can_cordon = False
+        """Whether the records of the published metadata have cordoned directories."""
         self._preferred: dict[int, dict[tuple[str, int], str]] = {}
         """Node → (topic, index) → directory of a replica that the node does not have yet."""
         self._moves: ReplicaMoves | None = None
@@ -190,7 +193,9 @@ class LogDirectories:
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Choose directories for new replicas, and register what is cordoned now."""
         topics: Iterable[TopicImage] = (*delta.created, *delta.changed)
-        is_reconfigured = any(each.type is ResourceType.BROKER for each in delta.configs)
+        is_reconfigured = self._can_cordon != _can_cordon(image) or any(
+            each.type is ResourceType.BROKER for each in delta.configs
+        )
         if delta.brokers_changed or self._has_directories != _has_directories(image):
             self._update_nodes(image)
             topics = image.topics.values()
@@ -208,7 +213,8 @@ class LogDirectories:
         self._update_cordons(image)
 
     def _update_cordons(self, image: MetadataImage) -> None:
-        if image.features.get(METADATA_VERSION, 0) < FIRST_WITH_CORDONED_DIRECTORIES:
+        self._can_cordon = _can_cordon(image)
+        if not self._can_cordon:
             return
         for node_id, broker in image.brokers.items():
             cordoned = self.cordoned(node_id)
@@ -266,6 +272,10 @@ class LogDirectories:
             for topic, partition in in_order_of_kafka(replicas, node_id)
         }
         self.assign(node_id, chosen)
+
+
+def _can_cordon(image: MetadataImage) -> bool:
+    return image.features.get(METADATA_VERSION, 0) >= FIRST_WITH_CORDONED_DIRECTORIES
 
 
 def _has_directories(image: MetadataImage) -> bool:

@@ -7,7 +7,7 @@ stored as text; `config` parses them.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.config_rules import (
     MAX_VALUE_BYTES,
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+_CORDONED_BY_CONTROLLER: Final = (
+    "When updating cordoned.log.dirs via controllers,  "
+    "the new value must be a subset of the current configuration value."
+)
 
 
 class AlterOperation(IntEnum):
@@ -139,9 +144,16 @@ class Configs:
         return self._change_records(resource, values, before={})
 
     def alter(
-        self, resource: ConfigResource, changes: Sequence[ConfigChange]
+        self,
+        resource: ConfigResource,
+        changes: Sequence[ConfigChange],
+        *,
+        is_forwarded: bool = True,
     ) -> list[ConfigRecord]:
-        """Return the records that change some keys of a resource; raises KafkaError if invalid."""
+        """Return the records that change some keys of a resource; raises KafkaError if invalid.
+
+        `is_forwarded` is false for a request that a client sends to the controller itself.
+        """
         before = self._values(resource)
         after = dict(before)
         for change in changes:
@@ -151,15 +163,21 @@ class Configs:
         for change in changes:
             # Deleting a key that is not set has no effect, but its rules are still checked.
             self._check_features(resource, change.name, after)
+        if not is_forwarded:
+            self._check_cordons(resource, before, after)
         return records
 
-    def replace(self, resource: ConfigResource, requested: Mapping[str, str]) -> list[ConfigRecord]:
+    def replace(
+        self, resource: ConfigResource, requested: Mapping[str, str], *, is_forwarded: bool = True
+    ) -> list[ConfigRecord]:
         """Return the records that replace all settings of a resource by `requested`."""
         before = self._values(resource)
         self._check_existence(resource)
         records = self._change_records(resource, requested, before)
         for name in before.keys() | requested.keys():
             self._check_features(resource, name, requested)
+        if not is_forwarded:
+            self._check_cordons(resource, before, requested)
         return records
 
     def _apply_change(
@@ -204,6 +222,24 @@ class Configs:
                 )
         elif name == MIN_INSYNC_REPLICAS and levels.get(ELIGIBLE_LEADER_REPLICAS):
             _check_eligible_leader_replicas(resource, after)
+
+    def _check_cordons(
+        self, resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]
+    ) -> None:
+        """Raise KafkaError if the change cordons directories (KIP-1066).
+
+        A controller does not know the directories of the nodes, so its clients can only remove
+        some of those that are cordoned.
+        """
+        is_known = CORDONED_LOG_DIRS in self._config.described_keys
+        if resource.type is not ResourceType.BROKER or not is_known:
+            return
+        before_items, items = (
+            {item.strip() for item in values.get(CORDONED_LOG_DIRS, "").split(",")}
+            for values in (before, after)
+        )
+        if items != {""} and not items <= before_items:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, _CORDONED_BY_CONTROLLER)
 
     def _check_existence(self, resource: ConfigResource) -> None:
         # An invalid name is reported as such, not as an unknown topic.

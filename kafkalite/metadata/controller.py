@@ -338,18 +338,31 @@ class MetadataController:
         altered: Mapping[ConfigResource, Sequence[ConfigChange]],
         *,
         validate_only: bool = False,
+        is_forwarded: bool = True,
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Change some keys of some resources; each resource succeeds or fails on its own."""
-        return self._write(self._shard.alter_configs(altered, validate_only=validate_only))
+        """Change some keys of some resources; each resource succeeds or fails on its own.
+
+        `is_forwarded` is false for a request that a client sends to the controller itself.
+        """
+        return self._write(
+            self._shard.alter_configs(
+                altered, validate_only=validate_only, is_forwarded=is_forwarded
+            )
+        )
 
     def replace_configs(
         self,
         requested: Mapping[ConfigResource, Mapping[str, str]],
         *,
         validate_only: bool = False,
+        is_forwarded: bool = True,
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Replace all keys of some resources; each resource succeeds or fails on its own."""
-        return self._write(self._shard.replace_configs(requested, validate_only=validate_only))
+        """Replace all keys of some resources, as `alter_configs` changes some."""
+        return self._write(
+            self._shard.replace_configs(
+                requested, validate_only=validate_only, is_forwarded=is_forwarded
+            )
+        )
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False

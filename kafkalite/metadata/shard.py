@@ -504,20 +504,25 @@ class MetadataShard:
         altered: Mapping[ConfigResource, Sequence[ConfigChange]],
         *,
         validate_only: bool,
+        is_forwarded: bool,
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         """Change some keys of some resources; each resource succeeds or fails on its own."""
         deciders = {
-            resource: partial(self.configs.alter, resource, changes)
+            resource: partial(self.configs.alter, resource, changes, is_forwarded=is_forwarded)
             for resource, changes in altered.items()
         }
         return self._decide_configs(deciders, validate_only=validate_only)
 
     def replace_configs(
-        self, requested: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
+        self,
+        requested: Mapping[ConfigResource, Mapping[str, str]],
+        *,
+        validate_only: bool,
+        is_forwarded: bool,
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         """Replace all keys of some resources; omitted keys get their defaults."""
         deciders = {
-            resource: partial(self.configs.replace, resource, values)
+            resource: partial(self.configs.replace, resource, values, is_forwarded=is_forwarded)
             for resource, values in requested.items()
         }
         return self._decide_configs(deciders, validate_only=validate_only)

@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs from clients of the controller.
 
 A broker checks the resources of a request before it passes them on. The controller accepts more:
-the settings of every node, repeated keys and null values.
+the settings of every node, repeated keys and null values. It cordons no directories (KIP-1066).
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def handle_incremental_alter_configs_at_controller(
     )
     altered = {resource: _parse_changes(each.configs) for resource, each in by_key.items()}
     _remove_unknown_nodes(call, altered, results)
-    errors = call.node.cluster.metadata.alter_configs(altered, validate_only=request.validate_only)
+    errors = call.node.cluster.metadata.alter_configs(
+        altered, validate_only=request.validate_only, is_forwarded=False
+    )
     results += [((resource.type, resource.name), error) for resource, error in errors.items()]
     for each in request.resources:
         if each.resource_type == loggers:
@@ -87,7 +89,7 @@ def handle_alter_configs_at_controller(
         }
     _remove_unknown_nodes(call, replacements, results)
     errors = call.node.cluster.metadata.replace_configs(
-        replacements, validate_only=request.validate_only
+        replacements, validate_only=request.validate_only, is_forwarded=False
     )
     results += [((resource.type, resource.name), error) for resource, error in errors.items()]
     row = AlterConfigsResponse.AlterConfigsResourceResponse

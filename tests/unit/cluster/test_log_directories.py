@@ -9,6 +9,11 @@ import pytest
 from kafkalite.cluster.log_directories import DirectoryIds
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.features import (
+    FIRST_WITH_CORDONED_DIRECTORIES,
+    METADATA_VERSION,
+    FeatureUpdate,
+)
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.protocol.error_codes import ErrorCode
@@ -51,12 +56,15 @@ class Directories:
         paths: str = "/a,/b",
         of_node_two: str | None = None,
         files: MemoryFiles | None = None,
+        cordoned: str | None = None,
+        as_version: str | None = None,
     ) -> None:
         self.files = MemoryFiles() if files is None else files
         self.wire = TestCluster(
             path,
             nodes=2,
-            config={"log.dirs": paths},
+            config={"log.dirs": paths} | ({"cordoned.log.dirs": cordoned} if cordoned else {}),
+            as_version=as_version,
             node_config={} if of_node_two is None else {2: {"log.dirs": of_node_two}},
             files=self.files,
         )
@@ -124,6 +132,22 @@ def test_cordoned_directories_are_registered_and_survive_a_restart(
         directories.wire.restart()
     directories.create("t", (1,), (1,))
     assert directories.of("t", 1) == ["/b", "/b"]
+
+
+def test_directories_of_the_properties_are_cordoned_when_the_level_allows_it(
+    tmp_path: Path,
+) -> None:
+    older = Directories(tmp_path, as_version="4.2")
+    older.wire.end()
+    directories = Directories(tmp_path, files=older.files, cordoned="*")
+    metadata = directories.wire.cluster.metadata
+    assert directories.create("t", (1,)) == [None]
+    level = FIRST_WITH_CORDONED_DIRECTORIES
+    assert metadata.update_features([FeatureUpdate(METADATA_VERSION, level)]) == {}
+    assert all(broker.is_cordoned for broker in metadata.image.brokers.values())
+    (error,) = directories.create("u", (1,))
+    assert error is not None
+    assert error.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_node_whose_directories_are_cordoned_receives_nothing(directories: Directories) -> None:

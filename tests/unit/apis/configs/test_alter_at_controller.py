@@ -175,3 +175,24 @@ def test_an_old_release_has_no_settings_of_groups() -> None:
     cluster = MetadataCluster(as_version="3.7")
     rows = alter(cluster, (ResourceType.GROUP, "g", ()))
     assert rows == [(ResourceType.GROUP, "g", ErrorCode.UNSUPPORTED_VERSION)]
+
+
+@pytest.mark.parametrize("change", [alter, replace])
+def test_the_controller_cordons_no_directories(cluster: MetadataCluster, change: object) -> None:
+    assert callable(change)
+
+    def error_of(value: str | None) -> ErrorCode:
+        ((_, _, error),) = change(cluster, (BROKER, "1", (("cordoned.log.dirs", SET, value),)))
+        return error
+
+    assert error_of("*") == ErrorCode.INVALID_CONFIG
+    resource = ConfigResource(BROKER, "1")
+    assert cluster.controller.replace_configs({resource: {"cordoned.log.dirs": "*"}}) == {
+        resource: None
+    }
+    assert [error_of(value) for value in ("*", " ", "*")] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_CONFIG,
+    ]
+    assert error_of(None) == ErrorCode.NONE
