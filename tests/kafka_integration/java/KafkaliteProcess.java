@@ -145,14 +145,23 @@ final class KafkaliteProcess {
         return bootstrapServers;
     }
 
-    /** Return the addresses for clients of the controller; null if there are none. */
+    /** Return the address for clients of the active controller; null if there is none. */
     public String bootstrapControllers() {
-        return bootstrapControllers;
+        if (bootstrapControllers == null) {
+            return null;
+        }
+        // Every node has such a listener, and the first one that runs is the controller.
+        String[] addresses = bootstrapControllers.split(",");
+        int id = 0;
+        while (id < addresses.length - 1 && stoppedNodes.contains(id)) {
+            id++;
+        }
+        return addresses[id];
     }
 
     /** Return the port of the listener of a broker, or of the controller with another id. */
     int port(int id) {
-        String address = id < brokers ? bootstrapServers.split(",")[id] : bootstrapControllers;
+        String address = id < brokers ? bootstrapServers.split(",")[id] : bootstrapControllers();
         return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
     }
 
