@@ -8,7 +8,6 @@ partition is not divided, so the largest partition decides how much memory a sha
 from __future__ import annotations
 
 import marshal
-from functools import partial
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -134,8 +133,11 @@ def checked_records(requests: Requests) -> DataFrame:
         .where(f"not ({is_of_other_producer})")
     )
     placed = of_some.unionByName(of_all).join(f.broadcast(first), "connection")
-    first_shard = min(places["shard"].to_pylist())
-    check = partial(check_pieces, losses=lost_bytes(window), first_shard=first_shard)
+    losses, first_shard = lost_bytes(window), min(places["shard"].to_pylist())
+
+    def check(pieces: pa.Table) -> pa.Table:  # Spark reads the types of a function
+        return check_pieces(pieces, losses, first_shard)
+
     checked = placed.groupBy("shard").applyInArrow(check, to_schema(_ROWS))
     return CHECKED_RECORDS.shape(checked)
 
