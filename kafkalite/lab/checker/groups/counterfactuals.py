@@ -12,14 +12,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.lab.checker.fetched_batches import topic_of
-from kafkalite.lab.checker.groups.generations import JOINED, LEFT, REMOVED, generations_of
+from kafkalite.lab.checker.groups.consumer_rebalances import ConsumerRebalances
+from kafkalite.lab.checker.groups.generations import (
+    JOINED,
+    LEFT,
+    REMOVED,
+    Rebalance,
+    Restart,
+    Standstill,
+    generations_of,
+)
 from kafkalite.lab.checker.groups.requests import time_of
-from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.lab.checker.collecting import Observation
     from kafkalite.lab.checker.groups.generations import Generation, TopicPartition
@@ -62,6 +70,12 @@ ASSUMPTIONS: Final = (
         "relaxed fencing: a commit of an earlier generation is accepted if its member has the "
         "partition in both generations (KIP-1251); KIP-848 is assumed to have this rule"
     ),
+    (
+        "a group of the consumer protocol has KIP-848 already, so only static membership and "
+        "relaxed fencing change it; a partition of it stands still from the answer that takes it "
+        "away, or from the last heartbeat of a member that left or was removed, until the answer "
+        "that gives it to the next owner; its session timeout is 45 s, the default of a broker"
+    ),
     "partitions whose next owner is not in the capture are left out",
 )
 """What the numbers assume, for a report."""
@@ -94,34 +108,6 @@ class Counterfactual:
         )
 
 
-class _Standstill(NamedTuple):
-    """A partition that no member had for some time."""
-
-    partition: TopicPartition
-    owner: str
-    next_owner: str
-    from_ns: int
-    until_ns: int
-    is_alive: bool
-    """Whether the earlier owner gave it up; else it was removed."""
-
-    @property
-    def length_ns(self) -> int:
-        return max(0, self.until_ns - self.from_ns)
-
-    @property
-    def has_moved(self) -> bool:
-        return self.owner != self.next_owner
-
-
-class _Rebalance(NamedTuple):
-    """The change from one generation to the next one."""
-
-    before: Generation
-    after: Generation
-    standstills: tuple[_Standstill, ...]
-
-
 def counterfactuals(requests: GroupRequests) -> list[Counterfactual]:
     """Return the rows of all groups in which partitions were idle or commits were refused."""
     return [row for group in requests.groups for row in _of_group(requests, group)]
@@ -130,6 +116,10 @@ def counterfactuals(requests: GroupRequests) -> list[Counterfactual]:
 def _of_group(requests: GroupRequests, group: str) -> Iterator[Counterfactual]:
     own = requests.of(group)
     generations = generations_of(own)
+    consumers = ConsumerRebalances(own, requests.topic_names)
+    if consumers.rebalances and not generations:
+        yield from _of_consumer_group(group, consumers)
+        return
     rebalances = _rebalances(own, generations)
     refused, accepted_if_relaxed = _refused_commits(own, generations)
     total = sum(each.length_ns for row in rebalances for each in row.standstills)
@@ -142,6 +132,29 @@ def _of_group(requests: GroupRequests, group: str) -> Iterator[Counterfactual]:
         STATIC_MEMBERSHIP: (*_fewer_if_static(rebalances, static), 0),
         RELAXED_FENCING: (0, 0, accepted_if_relaxed),
     }
+    yield from _rows(group, rebalances, refused, changes)
+
+
+def _of_consumer_group(group: str, consumers: ConsumerRebalances) -> Iterator[Counterfactual]:
+    """Yield the rules that change a group of the consumer protocol: KIP-848 is its own."""
+    rebalances = consumers.rebalances
+    refused, accepted_if_relaxed = consumers.refused_commits()
+    if not refused and not any(each.length_ns for row in rebalances for each in row.standstills):
+        return
+    changes = {
+        STATIC_MEMBERSHIP: (*_fewer_if_static(rebalances, consumers.restarts), 0),
+        RELAXED_FENCING: (0, 0, accepted_if_relaxed),
+    }
+    yield from _rows(group, rebalances, refused, changes)
+
+
+def _rows(
+    group: str,
+    rebalances: Sequence[Rebalance],
+    refused: int,
+    changes: Mapping[str, tuple[int, int, int]],
+) -> Iterator[Counterfactual]:
+    total = sum(each.length_ns for row in rebalances for each in row.standstills)
     for rule, (fewer_rebalances, fewer_ns, fewer_refused) in changes.items():
         yield Counterfactual(
             group=group,
@@ -160,7 +173,7 @@ def _of_group(requests: GroupRequests, group: str) -> Iterator[Counterfactual]:
 
 def _rebalances(
     requests: Sequence[Observation], generations: Sequence[Generation]
-) -> list[_Rebalance]:
+) -> list[Rebalance]:
     found = []
     for before, after in pairwise(generations):
         owners = {
@@ -182,9 +195,9 @@ def _rebalances(
                 continue  # the member has it all the time
             from_ns, is_alive = _given_up(requests, after, owner)
             standstills.append(
-                _Standstill(partition, owner, next_owner, from_ns, until_ns, is_alive)
+                Standstill(partition, owner, next_owner, from_ns, until_ns, is_alive)
             )
-        found.append(_Rebalance(before, after, tuple(standstills)))
+        found.append(Rebalance(before, after, tuple(standstills)))
     return found
 
 
@@ -211,7 +224,7 @@ def _given_up(requests: Sequence[Observation], after: Generation, owner: str) ->
 # -- other rules -------------------------------------------------------------------------------
 
 
-def _fewer_if_cooperative(rebalance: _Rebalance) -> int:
+def _fewer_if_cooperative(rebalance: Rebalance) -> int:
     if _is_cooperative(rebalance.after):
         return 0
     return sum(
@@ -221,7 +234,7 @@ def _fewer_if_cooperative(rebalance: _Rebalance) -> int:
     )
 
 
-def _fewer_with_kip_848(rebalance: _Rebalance) -> int:
+def _fewer_with_kip_848(rebalance: Rebalance) -> int:
     return sum(
         each.length_ns - (min(each.length_ns, _HEARTBEAT_NS) if each.has_moved else 0)
         for each in rebalance.standstills
@@ -229,16 +242,7 @@ def _fewer_with_kip_848(rebalance: _Rebalance) -> int:
     )
 
 
-class _Restart(NamedTuple):
-    """A member that was replaced by one of the same client."""
-
-    member: str
-    new_member: str
-    back_ns: int
-    """When the new member had its partitions."""
-
-
-def _restarts(requests: Sequence[Observation], rebalances: Sequence[_Rebalance]) -> list[_Restart]:
+def _restarts(requests: Sequence[Observation], rebalances: Sequence[Rebalance]) -> list[Restart]:
     """Return the members without an instance id that came back within their session timeout."""
     joins = {
         member: join
@@ -272,7 +276,7 @@ def _restarts(requests: Sequence[Observation], rebalances: Sequence[_Rebalance])
                 if is_back:
                     assigned = row.after.assigned.get(trigger.member)
                     back_ns = row.after.begun_ns if assigned is None else assigned.at_ns
-                    found.append(_Restart(each.member, trigger.member, back_ns))
+                    found.append(Restart(each.member, trigger.member, back_ns))
                     gone.remove(each)
                     break
     return found
@@ -288,21 +292,22 @@ def _last_request_ns(requests: Sequence[Observation], member: str, before_ns: in
 
 
 def _fewer_if_static(
-    rebalances: Sequence[_Rebalance], restarts: Sequence[_Restart]
+    rebalances: Sequence[Rebalance], restarts: Sequence[Restart]
 ) -> tuple[int, int]:
     """Return by how many rebalances there are fewer, and by how much partitions stand still less.
 
     A rebalance is not needed if restarts are its only triggers. The partitions of a restarted
     member stand still until it is back.
     """
-    replaced = {each.member for each in restarts} | {each.new_member for each in restarts}
+    gone = {each.member for each in restarts}
+    returned = {each.new_member for each in restarts}
+    needless = {LEFT: gone, REMOVED: gone, JOINED: returned}
     back_ns = {each.member: each.back_ns for each in restarts}
     count = fewer_ns = 0
     waited: set[tuple[str, TopicPartition]] = set()
     for row in rebalances:
         if not row.after.triggers or any(
-            each.member not in replaced or each.kind not in {LEFT, REMOVED, JOINED}
-            for each in row.after.triggers
+            each.member not in needless.get(each.kind, ()) for each in row.after.triggers
         ):
             continue
         count += 1

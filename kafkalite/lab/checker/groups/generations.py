@@ -70,6 +70,45 @@ class Generation:
         return min(sent, default=self.begun_ns)
 
 
+class Standstill(NamedTuple):
+    """A partition that no member had for some time."""
+
+    partition: TopicPartition
+    owner: str
+    next_owner: str
+    from_ns: int
+    until_ns: int
+    is_alive: bool
+    """Whether the earlier owner gave it up; else it was removed."""
+
+    @property
+    def length_ns(self) -> int:
+        """How long it took; never negative."""
+        return max(0, self.until_ns - self.from_ns)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether another member got the partition."""
+        return self.owner != self.next_owner
+
+
+class Rebalance(NamedTuple):
+    """The change from one generation to the next one."""
+
+    before: Generation
+    after: Generation
+    standstills: tuple[Standstill, ...]
+
+
+class Restart(NamedTuple):
+    """A member that was replaced by one of the same client."""
+
+    member: str
+    new_member: str
+    back_ns: int
+    """When the new member had its partitions."""
+
+
 def generations_of(requests: Sequence[Observation]) -> list[Generation]:
     """Return the generations that the requests of a group show, in their order."""
     found = _joined(requests)
