@@ -82,6 +82,8 @@ class Observation:
     response: Any
     """None without an answer."""
     event: Event
+    until_ns: int | None = None
+    """Time of the last of equal requests that followed it and that are left out."""
 
 
 class Collector:

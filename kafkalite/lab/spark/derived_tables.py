@@ -7,10 +7,12 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
 from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES
+from kafkalite.lab.spark.audits.proofs import EVIDENCE, Places, places, times_in
 from kafkalite.lab.spark.dataframes import is_local
 from kafkalite.lab.spark.inputs import REPORT_COLUMNS
 from kafkalite.lab.spark.memory import HEAP_SETTING, audits_at_once
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 AUDIT: Final = "audits"
+UNPROVEN: Final = "unproven"
+"""Folder for tables of audits until their proofs are known."""
 FOLDERS: Final = (
     *(f"{STATE}/{name}" for name in STATES),
     *(f"{AUDIT}/{name}" for name in TABLES),
@@ -45,6 +49,7 @@ _LOCAL_AUDITS_AT_ONCE: Final = 2
 """While DuckDB computes one audit, Python writes the queries of another."""
 _IN_MEMORY_BYTES: Final = 16 << 20
 """Size of a file of a state table that DuckDB keeps in memory; it reads larger ones again."""
+_TIME: Final = pa.timestamp("us", tz="UTC")
 _HEAP: Final = (HEAP_SETTING, "1g")
 """The setting with the size of Java's heap in this process, and Spark's default."""
 
@@ -58,6 +63,8 @@ class DerivedTables:
         self._reporter = reporter
         self.files: dict[str, tuple[str, ...]] = {}
         """The written tables, and the paths of their files below `staged`."""
+        self._unproven: dict[str, list[str]] = {}
+        """The tables without their proofs, and the names of their files."""
 
     def state(self, requests: Requests, name: str) -> DataFrame:
         """Compute and write a state table; return the written table."""
@@ -92,31 +99,75 @@ class DerivedTables:
             ]
             for future in futures:
                 future.result()
+        self._add_proofs(requests)
 
     def _audit(self, requests: Requests, name: str) -> None:
         audit = AUDITS[name]
         self._reporter.step(f"audit: {name}: {audit.summary}")
         for table, frame in audit.compute(requests, self._options).items():
             within = TABLES[table].since(frame, self._options.since_us)
-            self._write(f"{AUDIT}/{table}", within)
+            if table in EVIDENCE:
+                self._unproven[table] = self._write_files(f"{UNPROVEN}/{table}", within)
+            else:
+                self._write(f"{AUDIT}/{table}", within)
+
+    def _add_proofs(self, requests: Requests) -> None:
+        """Write the tables again, with the requests that prove their rows."""
+        tables = {
+            name: [_read(self._staged / f"{UNPROVEN}/{name}" / file) for file in files]
+            for name, files in self._unproven.items()
+        }
+        times = [times_in(name, rows) for name, parts in tables.items() for rows in parts]
+        named = np.unique(np.concatenate([np.zeros(0, np.int64), *times]))
+        found = Places(())
+        if len(named):
+            self._reporter.step("proofs of findings")
+            has_groups = any(
+                rows.num_rows and each.group
+                for name, parts in tables.items()
+                for each in EVIDENCE[name]
+                for rows in parts
+            )
+            found = places(requests, named, has_groups=has_groups)
+        for name, parts in tables.items():
+            folder = f"{AUDIT}/{name}"
+            self.files[folder] = tuple(f"{folder}/{file}" for file in self._unproven[name])
+            for file, rows in zip(self._unproven[name], parts, strict=True):
+                with (self._staged / folder / file).create() as stream:
+                    parquet.write_table(found.add_to(name, rows), stream)
+        if tables:
+            (self._staged / UNPROVEN).delete()
 
     def _write(self, folder: str, frame: DataFrame) -> list[Location]:
+        """Write a table that is part of the output; returns its files."""
+        names = self._write_files(folder, frame)
+        self.files[folder] = tuple(f"{folder}/{name}" for name in names)
+        return [self._staged / folder / name for name in names]
+
+    def _write_files(self, folder: str, frame: DataFrame) -> list[str]:
         where = self._staged / folder
         if is_local(frame.sparkSession):
             name = f"{SystemEntropy().uuid4_text()}.parquet"
             frame.write.parquet((where / name).url)
-            self.files[folder] = (f"{folder}/{name}",)
-            return [where / name]
+            return [name]
         context = getattr(frame.sparkSession, "sparkContext", None)
         if context is not None:  # Spark Connect has none
             context.setJobDescription(folder)
         if where.is_object:
-            names = write_once(frame, where, SystemEntropy().uuid4_text())
-        else:
-            frame.write.parquet(where.url)
-            names = [name for name in where.walk() if name.endswith(".parquet")]
-        self.files[folder] = tuple(f"{folder}/{name}" for name in names)
-        return [where / name for name in names]
+            return write_once(frame, where, SystemEntropy().uuid4_text())
+        frame.write.parquet(where.url)
+        return [name for name in where.walk() if name.endswith(".parquet")]
+
+
+def _read(file: Location) -> pa.Table:
+    """Read a table that Spark or DuckDB has written; times are as in all tables."""
+    with file.files.open_input_file(file.path) as stream:
+        rows = parquet.read_table(stream)
+    fields = [
+        field.with_type(_TIME) if pa.types.is_timestamp(field.type) else field
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
 
 
 def write_once(frame: DataFrame, where: Location, name: str) -> list[str]:

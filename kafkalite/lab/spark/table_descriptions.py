@@ -9,7 +9,7 @@ import pyarrow as pa
 from kafkalite.capture.model import Direction
 from kafkalite.lab.columnar import tables
 from kafkalite.lab.columnar.decoding.schema import message_type
-from kafkalite.lab.spark.audits import AUDITS, STATES
+from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES
 from kafkalite.lab.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.protocol import codec
 
@@ -74,7 +74,7 @@ def describe_tables(apis: Iterable[int]) -> str:
                 line
                 for audit in AUDITS.values()
                 for table in audit.tables
-                for line in _table_section("audits", table, f" (audit: {audit.name})")
+                for line in _table_section("audits", TABLES[table.name], f" (audit: {audit.name})")
             ),
             "",
         ]

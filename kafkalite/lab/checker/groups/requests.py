@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkalite.capture.formats.capture_files import Reporter
     from kafkalite.lab.checker.collecting import Observation
 
-_APIS: Final = frozenset(
+GROUP_APIS: Final = frozenset(
     int(each)
     for each in (
         ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP,
@@ -26,6 +26,7 @@ _APIS: Final = frozenset(
         ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT,
     )
 )  # fmt: skip
+"""The APIs whose requests name the group in their field `group_id`."""
 
 
 class GroupRequests:
@@ -39,7 +40,7 @@ class GroupRequests:
         """Add a request with its answer."""
         if each.response is not None:
             self.topic_names.update(named_topics(each.response))
-        if each.api_key in _APIS and each.request is not None:
+        if each.api_key in GROUP_APIS and each.request is not None:
             self._requests[each.request.group_id].append(each)
 
     @property

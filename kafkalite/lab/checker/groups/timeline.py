@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from kafkalite.lab.checker.groups.generations import Generation, TopicPartition
     from kafkalite.lab.checker.groups.requests import GroupRequests
 
+COMMITTED: Final = "committed"
+"""The kind of entries about accepted commits."""
+
 _MAX_PARTITIONS: Final = 8
 _SILENT_INTERVALS: Final = 3
 """Heartbeats that a member has missed when it counts as silent."""
@@ -186,7 +189,7 @@ class _ModernGroup:
             self._reasons.append(f"member {member} rejoined")
         elif getattr(request, "subscribed_topic_names", None) is not None:
             self._reasons.append(f"member {member} changed its subscription")
-        self._latest[member] = time_of(each)
+        self._latest[member] = each.until_ns or time_of(each)
         if response.member_epoch > self._epoch:
             yield from self._rebalance(each)
         partitions = self._assignment(response)
@@ -285,7 +288,7 @@ def _commit_note(run: _Run) -> _Note:
     else:
         text = f"member {run.member} committed {offsets} at {run.label} {run.epoch}"
     suffix = f", in {run.times} commits" if run.times > 1 else ""
-    return _Note(run.at_ns, "committed", f"{text}{suffix}")
+    return _Note(run.at_ns, COMMITTED, f"{text}{suffix}")
 
 
 def _offsets(each: Observation, names: Mapping[bytes, str]) -> Iterator[tuple[str, int]]:

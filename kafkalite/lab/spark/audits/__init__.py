@@ -41,6 +41,7 @@ from kafkalite.lab.spark.audits.members import (
 from kafkalite.lab.spark.audits.metadata import METADATA
 from kafkalite.lab.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.lab.spark.audits.producers import PRODUCERS
+from kafkalite.lab.spark.audits.proofs import with_proofs
 from kafkalite.lab.spark.audits.records import RECORDS
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.accepted_offsets import (
@@ -298,9 +299,9 @@ PERIODIC_AUDITS: Final = tuple(name for name in AUDITS if name != RECORDS.name)
 """The audits of the periods of a stream. What became of a record depends on all requests before."""
 
 TABLES: Final[Mapping[str, Table]] = {
-    table.name: table for audit in AUDITS.values() for table in audit.tables
+    table.name: with_proofs(table) for audit in AUDITS.values() for table in audit.tables
 }
-"""Descriptions of the audits' tables."""
+"""Descriptions of the audits' tables as they are written."""
 
 
 def reductions(audits: Iterable[str], options: AuditOptions) -> tuple[Projection, ...]:

@@ -22,6 +22,7 @@ from kafkalite.lab.spark.audits.departures import (
     membership_ends,
     rebalance_waits,
 )
+from kafkalite.lab.spark.audits.group_timelines import GROUP_TIMELINES, group_timelines
 from kafkalite.lab.spark.dataframes import Window, shared
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
@@ -147,6 +148,7 @@ def members(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame
         TOTALS.name: totals(ghost_rows),
         DEPARTURES.name: departures(ends, ghost_rows),
         REBALANCE_WAITS.name: rebalance_waits(ends),
+        GROUP_TIMELINES.name: group_timelines(requests),
     }
 
 
@@ -487,7 +489,7 @@ def totals(ghost_rows: DataFrame) -> DataFrame:
 MEMBERS = Audit(
     "members",
     "why members left their groups, which rebalances waited for them, and ghost members",
-    (GHOSTS, TOTALS, DEPARTURES, REBALANCE_WAITS),
+    (GHOSTS, TOTALS, DEPARTURES, REBALANCE_WAITS, GROUP_TIMELINES),
     members,
     (RUNS.name, MEMBER_COMMITS.name),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafkalite.capture.reading.messages import error_name
@@ -16,6 +17,13 @@ MAX_CHART_ROWS: Final = 10
 
 MAX_ROWS: Final = 200
 """Rows per table and per query. The page shows ten at a time."""
+
+MAX_EVENTS: Final = 100
+"""Events of a group's time line on the page."""
+
+_PROOFS: Final = "proofs"
+_COMMANDS: Final = "shown by"
+"""Title of the column with commands."""
 
 UNNAMED: Final = "unnamed"
 """Shown in place of a name that is null."""
@@ -37,12 +45,34 @@ def escape_unprintable(text: str) -> str:
 
 
 def listing(title: str, rows: Rows, columns: tuple[str, ...]) -> Listing:
-    """Return a table with the given columns; its title says if it has only the first rows."""
+    """Return a table with the given columns, and commands that show the requests of its rows.
+
+    Its title says if it has only the first rows.
+    """
+    has_proofs = bool(rows) and _PROOFS in rows[0]
     cells = tuple(
-        tuple(_display(column, row[column]) for column in columns) for row in rows[:MAX_ROWS]
+        (
+            *(_display(column, row[column]) for column in columns),
+            *((show_commands(row[_PROOFS] or ()),) if has_proofs else ()),
+        )
+        for row in rows[:MAX_ROWS]
     )
     return Listing(
-        f"{title} (first {MAX_ROWS} rows)" if len(rows) >= MAX_ROWS else title, columns, cells
+        f"{title} (first {MAX_ROWS} rows)" if len(rows) >= MAX_ROWS else title,
+        (*columns, _COMMANDS) if has_proofs else columns,
+        cells,
+    )
+
+
+def show_commands(proofs: Iterable[Any]) -> str:
+    """Return the commands that print the requests of proofs, one for each capture."""
+    offsets: dict[str, dict[int, None]] = {}
+    for each in proofs:
+        fields = each if isinstance(each, dict) else each.asDict()
+        offsets.setdefault(fields["file"], {})[fields["offset"]] = None
+    return "; ".join(
+        " ".join(("kafkalite show", shlex.quote(file), *(f"--offset {each}" for each in own)))
+        for file, own in offsets.items()
     )
 
 

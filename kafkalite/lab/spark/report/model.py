@@ -40,6 +40,27 @@ class Answer:
     proofs: tuple[Proof, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a time line."""
+
+    tone: str
+    at: str
+    kind: str
+    text: str
+    clients: str = ""
+    """The client ids and hosts of the members in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTimeline:
+    """The time line of one group: its members as a chart, and its events."""
+
+    title: str
+    plot: Markup | None
+    events: tuple[Event, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """The section of one audit."""
@@ -57,4 +78,5 @@ class Section:
     """(tone, meaning of that colour)."""
     answers: tuple[Answer, ...] = ()
     """Findings, the severest first."""
+    timelines: tuple[GroupTimeline, ...] = ()
     listings: tuple[Listing, ...] = ()

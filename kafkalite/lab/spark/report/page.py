@@ -66,6 +66,10 @@ def to_json(
             "headline": section.headline,
             "detail": section.detail,
             "findings": [asdict(answer) for answer in section.answers],
+            "time_lines": [
+                {"title": timeline.title, "events": [asdict(event) for event in timeline.events]}
+                for timeline in section.timelines
+            ],
             "tables": [
                 {
                     "title": table.title,

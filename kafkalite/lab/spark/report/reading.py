@@ -13,7 +13,7 @@ from kafkalite.lab.spark.audits.departures import LEFT, LEFT_TEMPORARILY
 from kafkalite.lab.spark.audits.partition_epochs import ACCEPTED
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.dataframes import to_schema
-from kafkalite.lab.spark.report.formatting import MAX_ROWS
+from kafkalite.lab.spark.report.formatting import MAX_EVENTS, MAX_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -66,6 +66,11 @@ def _first_rows(*order: str) -> Callable[[DataFrame], DataFrame]:
 def _first(frame: DataFrame, *order: Column | str, rows: int = MAX_ROWS) -> DataFrame:
     """Return the first rows in an order; rows that are equal in it are ordered by all columns."""
     return frame.orderBy(*order, *frame.columns).limit(rows)
+
+
+def _first_events(timelines: DataFrame) -> DataFrame:
+    """Return the first events of each group."""
+    return timelines.where(f.col("number") <= MAX_EVENTS).orderBy("group_id", "number")
 
 
 def _longest_blocking(ghosts: DataFrame) -> DataFrame:
@@ -188,6 +193,7 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
     "departures_by_cause": ("departures", _by_cause),
     "departures": ("departures", _unplanned),
     "rebalance_waits": ("rebalance_waits", _first_rows("-seconds")),
+    "group_timelines": ("group_timelines", _first_events),
     "expiry_by_outcome": ("offset_expiry", _by_outcome),
     "offset_expiry": ("offset_expiry", _first_rows("-returned_at", "expires_at")),
     "retained": ("retained_offsets", _retained),

@@ -13,6 +13,7 @@ from kafkalite.lab.spark.report import charts
 from kafkalite.lab.spark.report.charts import Bar, Part, Series, Span, Timeline
 from kafkalite.lab.spark.report.fencing import fencing
 from kafkalite.lab.spark.report.formatting import MAX_CHART_ROWS, UNNAMED, listing, name
+from kafkalite.lab.spark.report.groups import groups
 from kafkalite.lab.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.lab.spark.report.producers import producers
 from kafkalite.lab.spark.report.records import records
@@ -424,6 +425,7 @@ _SECTIONS: Final = (
     ("findings_by_severity", records),
     ("fencing_totals", fencing),
     ("ghost_totals", _members),
+    ("group_timelines", groups),
     ("expiry_by_outcome", _offsets),
     ("stale_by_broker", _metadata),
     ("takeovers", producers),

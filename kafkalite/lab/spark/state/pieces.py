@@ -117,7 +117,7 @@ def pieces_in(api_key: int, rows: pa.Table) -> pa.Table:
     found: dict[str, list[Any]] = {name: [] for name in PIECES.names}
     events = zip(*(rows[name].to_pylist() for name in _EVENT), strict=True)
     for event, request, response in zip(
-        events, _messages(rows, _REQUEST), _messages(rows, _RESPONSE), strict=True
+        events, message_rows(rows, _REQUEST), message_rows(rows, _RESPONSE), strict=True
     ):
         without_records([request, response])
         for piece in pieces_of(api_key, request, response):
@@ -136,7 +136,7 @@ def _columns(rows: pa.Table, prefix: str) -> list[str]:
     return [name for name in rows.column_names if name.startswith(prefix)]
 
 
-def _messages(rows: pa.Table, prefix: str) -> Iterator[dict[str, Any] | None]:
+def message_rows(rows: pa.Table, prefix: str) -> Iterator[dict[str, Any] | None]:
     """Yield the rows of messages; None for one that is missing or cannot be decoded."""
     names = _columns(rows, prefix)
     fields = [name.removeprefix(prefix) for name in names]
