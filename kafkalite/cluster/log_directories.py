@@ -112,13 +112,19 @@ class LogDirectories:
         names = self._names(node_id)
         return names if len(names) == 1 or _has_directories(self._image) else names[:1]
 
+    def offline(self, node_id: int) -> tuple[str, ...]:
+        """Return the paths of a node's directories that it cannot use, as they are files."""
+        names = self._cluster.config.offline_log_directories.get(node_id, ())
+        return tuple(abspath(name) for name in names)  # noqa: PTH100 - a text; links remain
+
     def ids(self, node_id: int) -> tuple[bytes, ...]:
         """Return the ids of a node's directories, in the same order; nothing if they have none."""
-        names = self._names(node_id)
-        if len(names) == 1:
+        configured, offline = self.configured(node_id), self.offline(node_id)
+        if len(configured) == 1:
             return self._ids.of_replicas(node_id)
-        others = (self._ids.of_path(node_id, path) for path in names[1:])
-        return (self._ids.of_node(node_id), *others)
+        others = (self._ids.of_path(node_id, path) for path in configured[1:])
+        ids = zip(configured, (self._ids.of_node(node_id), *others), strict=True)
+        return tuple(each for path, each in ids if path not in offline)
 
     def cordoned(self, node_id: int) -> tuple[str, ...]:
         """Return the paths of a node's directories that receive no new replicas."""
@@ -137,9 +143,14 @@ class LogDirectories:
             return dict(zip(self.ids(node_id), paths, strict=True)).get(directory, paths[0])
         return paths[0]
 
-    def _names(self, node_id: int) -> tuple[str, ...]:
+    def configured(self, node_id: int) -> tuple[str, ...]:
+        """Return the paths of all directories of a node's settings, also of those not in use."""
         names = self._cluster.config.node_log_directories(node_id)
         return tuple(abspath(name) for name in names) or (self._directory.path,)  # noqa: PTH100 - as above
+
+    def _names(self, node_id: int) -> tuple[str, ...]:
+        offline = self.offline(node_id)
+        return tuple(path for path in self.configured(node_id) if path not in offline)
 
     @property
     def _image(self) -> MetadataImage:

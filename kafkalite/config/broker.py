@@ -212,6 +212,7 @@ class BrokerConfig:
         "default_text",
         "dynamic_checks",
         "log_levels",
+        "offline_log_directories",
         "release",
         "uses_partition_epochs",
     )  # fmt: skip
@@ -242,6 +243,8 @@ class BrokerConfig:
         self.log_levels = LogLevels()
         self.dynamic_checks: list[DynamicCheck] = []
         """Checks of dynamic changes by the parts of the broker that apply them."""
+        self.offline_log_directories: dict[builtins.int, Collection[str]] = {}
+        """Node → those of its log directories that it cannot use."""
         self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
         self._node_values: dict[builtins.int, Mapping[str, Value]] = {}
         self._node_id: builtins.int | None = None

@@ -162,9 +162,9 @@ class ClusterAssembly:
             config.configure_node(node_id, text)
         for node_id in settings.node_ids:
             if len(paths := config.node_log_directories(node_id)) > 1:
-                from kafkalite.server.directory_paths import check_log_directories  # noqa: PLC0415 - rarely used
+                from kafkalite.server.directory_paths import offline_log_directories  # noqa: PLC0415 - rarely used
 
-                check_log_directories(paths)
+                config.offline_log_directories[node_id] = offline_log_directories(paths)
         if settings.state is not None and settings.state.features:
             config.release = _formatting_release(settings.state, config.release)
         return config

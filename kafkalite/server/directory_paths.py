@@ -11,17 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def check_log_directories(paths: Sequence[str]) -> None:
-    """Raise ConfigError for paths that cannot be the log directories of one node.
+def offline_log_directories(paths: Sequence[str]) -> list[str]:
+    """Return those of the log directories of one node that are files: a node starts without them.
 
-    As in Kafka, two paths must not be one directory, as a link is. Paths that do not exist are
-    names only. Kafka serves without a path that is no directory.
+    Raises ConfigError if no path can be a directory, and, as in Kafka, if two paths are one
+    directory, as a link is. Paths that do not exist are names only.
     """
     known: dict[Path, str] = {}
+    files = []
     for text in paths:
         path = Path(text)
         if path.exists() and not path.is_dir():
-            raise ConfigError("log.dirs", f"log.dirs has {text}, which is not a directory")
+            files.append(text)
         other = known.setdefault(path.resolve(), text)
         if other != text:
             raise ConfigError("log.dirs", f"log.dirs has {other} and {text}: one directory")
+    if len(files) == len(paths):
+        raise ConfigError("log.dirs", f"log.dirs has {files[0]}, which is not a directory")
+    return files

@@ -186,7 +186,7 @@ class NodeServers:
                     for each in listeners
                     if not each.is_for_controllers
                 ),
-                "log.dirs": ",".join(self._cluster.log_directories.paths(node.id)),
+                "log.dirs": ",".join(_described_directories(node)),
             },
         )
 
@@ -676,3 +676,10 @@ class NodeServers:
         if before is not NodeState.ISOLATED:
             self._log.info("isolated a node", node=node_id)
         self._gateways.isolated_node()
+
+
+def _described_directories(node: Node) -> Sequence[str]:
+    """Return the log directories of a node as DescribeConfigs shows them."""
+    directories = node.cluster.log_directories
+    is_one_offline = directories.offline(node.id)
+    return directories.configured(node.id) if is_one_offline else directories.paths(node.id)

@@ -134,6 +134,11 @@ class Reports:
         self._lost_data(directory, cluster)
         directory.directory.end_loading()
         self._missing_nodes(assembly, cluster.metadata.image)
+        for node_id, paths in assembly.config.offline_log_directories.items():
+            for path in paths:
+                self._log.warning(
+                    "a log directory is offline, because it is a file", node=node_id, path=path
+                )
         self._tiered_topics(assembly.config, cluster.metadata.image)
         self._missing_decoder(assembly.config)
         self._addresses(assembly)

@@ -80,6 +80,12 @@ def handle_describe_log_dirs(
             )
             for path in paths
         ]
+        + [
+            DescribeLogDirsResponse.DescribeLogDirsResult(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path
+            )
+            for path in directories.offline(node.id)
+        ]
     )
 
 
@@ -158,6 +164,8 @@ def _move_replica(node: Node, topic: str, index: int, path: str) -> ErrorCode:
     directories = node.cluster.log_directories
     if len(topic) + len(str(index)) > _MAX_TOPIC_AND_INDEX_LENGTH:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if path in directories.offline(node.id):
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if path not in directories.paths(node.id):
         return ErrorCode.LOG_DIR_NOT_FOUND
     if path in directories.cordoned(node.id):

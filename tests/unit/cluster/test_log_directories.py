@@ -109,6 +109,18 @@ def test_a_node_has_directories_of_its_own(tmp_path: Path) -> None:
     assert directories.of("t", 2) == ["/x", "/x"]
 
 
+@pytest.mark.parametrize("offline", ["/a", "/b"])
+def test_an_offline_directory_has_no_replicas(directories: Directories, offline: str) -> None:
+    cluster = directories.wire.cluster
+    found, (id_of_a, id_of_b) = cluster.log_directories, cluster.log_directories.ids(1)
+    cluster.config.offline_log_directories[1] = [offline]
+    other = "/b" if offline == "/a" else "/a"
+    assert (found.paths(1), found.offline(1)) == ((other,), (offline,))
+    assert found.ids(1) == (id_of_b if offline == "/a" else id_of_a,)
+    directories.create("t", (1,), (1,))
+    assert directories.of("t", 1) == [other, other]
+
+
 def test_replicas_remain_when_others_are_added(directories: Directories) -> None:
     directories.create("t", (1,), (1,))
     before = directories.of("t", 1)

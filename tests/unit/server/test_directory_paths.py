@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.server.directory_paths import check_log_directories
+from kafkalite.server.directory_paths import offline_log_directories
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_directories_and_names_are_accepted(tmp_path: Path) -> None:
-    check_log_directories([str(tmp_path), "/no/such/directory", str(tmp_path / "other")])
+    paths = [str(tmp_path), "/no/such/directory", str(tmp_path / "other")]
+    assert offline_log_directories(paths) == []
 
 
-def test_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_node_is_without_files_but_not_without_any_directory(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")
+    assert offline_log_directories([str(tmp_path), str(path)]) == [str(path)]
     with pytest.raises(ConfigError, match=r"^log\.dirs has .*/file, which is not a directory$"):
-        check_log_directories([str(tmp_path), str(path)])
+        offline_log_directories([str(path)])
 
 
 def test_two_paths_of_one_directory_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(ConfigError, match=r"^log\.dirs has .* and .*/link: one directory$"):
-        check_log_directories([str(tmp_path), str(tmp_path / "link")])
+        offline_log_directories([str(tmp_path), str(tmp_path / "link")])

@@ -176,6 +176,18 @@ async def test_a_missing_decoder_of_pushed_metrics_is_reported_at_the_start(
     assert events == {"true": [f"{warning}{install_command('telemetry')}"], "false": []}
 
 
+async def test_an_offline_log_directory_is_reported_at_the_start(tmp_path: Path) -> None:
+    output, path = io.StringIO(), tmp_path / "file"
+    path.write_text("")
+    config = {"log.dirs": f"{tmp_path / 'data'},{path}"}
+    broker = Broker(Settings(listen=ANY_PORT, config=config), Log(Level.WARNING, "json", output))
+    await broker.start()
+    await broker.stop()
+    (line,) = (json.loads(text) for text in output.getvalue().splitlines())
+    assert (line["node"], line["path"]) == (1, str(path))
+    assert "offline" in line["event"]
+
+
 async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:
     log_output = io.StringIO()
     settings = Settings(listen=ANY_PORT, config={"authorizer.class.name": "com.example.Own"})
