@@ -80,13 +80,13 @@ def handle_describe_log_dirs(
             )
             for path in paths
         ]
-        + [
-            DescribeLogDirsResponse.DescribeLogDirsResult(
-                error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path
-            )
-            for path in directories.offline(node.id)
-        ]
+        + _offline_rows(directories.offline(node.id))
     )
+
+
+def _offline_rows(paths: Iterable[str]) -> list[DescribeLogDirsResponse.DescribeLogDirsResult]:
+    row = DescribeLogDirsResponse.DescribeLogDirsResult
+    return [row(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path) for path in paths]
 
 
 def _rows(
