@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kafkalite.testing import Broker
 from tests.clients.chromium import Browser, Tab, chromium
@@ -38,7 +39,12 @@ def tab(browser: Browser) -> Tab:
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker(
-        topics={"orders": 2}, control=True, control_token=TOKEN, config=CONFIG, request_log=1_000
+        topics={"orders": 2},
+        storage="memory",
+        control=True,
+        control_token=TOKEN,
+        config=CONFIG,
+        request_log=1_000,
     ) as running:
         yield running
 
@@ -134,9 +140,74 @@ def test_a_group_with_markup_in_its_names_is_text(tab: Tab, broker: Broker) -> N
     assert tab.errors() == []
 
 
+def submit(tab: Tab, action: str, **texts: str) -> None:
+    """Fill and send the form of an action."""
+    form = f"document.querySelector('form[action=\"/console{action}\"]')"
+    tab.evaluate("window.isOld = true")
+    for name, text in texts.items():
+        field = f"{form}.elements[{name.replace('__', '.')!r}]"
+        tab.evaluate(f"{field}.type === 'checkbox' ? {field}.click() : {field}.value = {text!r}")
+    tab.evaluate(f"{form}.querySelector('button').click()")
+    tab.wait("!window.isOld && document.readyState === 'complete'")
+
+
+def test_a_record_is_produced_and_found(tab: Tab, broker: Broker) -> None:
+    open_console(tab, broker, f"/topics?token={TOKEN}")
+    for path in ("/topic?topic=orders", "/produce?topic=orders"):
+        open_console(tab, broker, path)
+    value = f'{{"note": "{HOSTILE}", "number": 1.50}}'.replace("'", "`")
+    submit(tab, "/topics/produce", key="first", value=value, headers="trace: 7")
+    assert '"number": 1.50' in tab.text()
+    record = next(iter(broker.records("orders")))
+    assert (record.key, record.value) == (b"first", value.encode())
+    tab.evaluate("document.querySelector('a[href*=produce]').click()")
+    tab.wait("location.pathname === '/console/produce' && document.readyState === 'complete'")
+    submit(tab, "/topics/produce", key="second")
+    assert [each.key for each in broker.records("orders", partition=record.partition)] == [
+        b"first", b"second",
+    ]  # fmt: skip
+    assert {each.headers for each in broker.records("orders")} == {(("trace", b"7"),)}
+    open_console(tab, broker, f"/records?topic=orders&partition={record.partition}")
+    tab.evaluate("document.getElementById('text').value = 'SECOND'; document.forms[0].submit()")
+    tab.wait_for_text("2 records examined")
+    assert tab.evaluate("document.querySelectorAll('.records tbody tr').length") == 1
+    assert tab.evaluate("window.isAttacked") is None
+    assert tab.errors() == []
+
+
+def test_a_fault_fires_and_a_cluster_is_forked(tab: Tab, broker: Broker) -> None:
+    open_console(tab, broker, f"/faults?token={TOKEN}")
+    tab.wait("document.getElementById('live-state').textContent === 'live'")
+    submit(
+        tab,
+        "/faults/add",
+        match__api="Metadata",
+        match__client_id="victim",
+        action__error="UNKNOWN_SERVER_ERROR",
+        trigger__times="1",
+    )
+    tab.wait("document.getElementById('live-state').textContent === 'live'")
+    tab.evaluate("window.isSamePage = true")
+    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "victim"})
+    client.list_topics(timeout=10)
+    tab.wait("document.querySelector('#live tbody tr td:nth-child(4)').textContent === '1'")
+    assert tab.evaluate("window.isSamePage")
+    open_console(tab, broker, "/controls")
+    submit(tab, "/controls/fork")
+    tab.wait_for_text("c1")
+    (url,) = tab.evaluate("[...document.querySelectorAll('td a')].map((each) => each.href)")
+    tab.open(f"{url}?token={TOKEN}")
+    tab.wait_for_text("1 topic")
+    assert tab.errors() == []
+
+
 def test_the_pages_work_on_a_phone(tab: Tab, broker: Broker) -> None:
     tab.show_as(390, 844, is_dark=True)
     open_console(tab, broker, f"/?token={TOKEN}")
-    for path in ("/", "/groups", "/transactions", "/requests"):
+    paths = (
+        "/", "/topics", "/topic?topic=orders", "/records?topic=orders", "/produce?topic=orders",
+        "/groups", "/transactions", "/requests", "/faults", "/controls",
+    )  # fmt: skip
+    for path in paths:
         open_console(tab, broker, path)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390, path

@@ -26,7 +26,15 @@ from kafkalite.control.console.access import (
 from kafkalite.control.console.entry import CONSOLE_PATH
 from kafkalite.control.console.forms import Query, form_of
 from kafkalite.control.console.page import NotFoundError, View, url_of
-from kafkalite.control.console.pages import groups, overview, requests, topics, transactions
+from kafkalite.control.console.pages import (
+    controls,
+    faults,
+    groups,
+    overview,
+    requests,
+    topics,
+    transactions,
+)
 from kafkalite.control.console.source import Subject
 
 if TYPE_CHECKING:
@@ -48,6 +56,8 @@ SECTIONS: Final[Sequence[Section]] = (
     groups.SECTION,
     transactions.SECTION,
     requests.SECTION,
+    faults.SECTION,
+    controls.SECTION,
 )
 """In the order of the navigation."""
 

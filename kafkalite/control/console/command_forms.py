@@ -61,6 +61,7 @@ def _input(field: Field, name: str) -> Input:
     if about.names is not None:
         choices = tuple(sorted(about.names()))
     label = (about.option or about.alias or field.name).removesuffix("_id").replace("_", " ")
+    label = "API" if label == "api" else label
     is_required = field.is_required and kind is not CHECK
     text = about.help or about.text
     return Input(name, label, text, kind, choices, about.metavar or "", is_required)

@@ -79,7 +79,7 @@ class ServedConsole:
         )
         await answer_of(self.broker, AddPartitionsToTxnRequest(transactions=[transaction]))
 
-    async def post(self, path: str, **fields: object) -> Answer:
+    async def post(self, path: str, /, **fields: object) -> Answer:
         """Send a form."""
         body = urlencode(fields).encode()
         return await ask_for_text(
@@ -88,10 +88,15 @@ class ServedConsole:
 
 
 @asynccontextmanager
-async def served_console(endpoint: Endpoint | None = None) -> AsyncIterator[ServedConsole]:
-    """Serve a console over a broker with the topic `orders`, at a stopped time."""
+async def served_console(
+    endpoint: Endpoint | None = None, *, brokers: int = 1
+) -> AsyncIterator[ServedConsole]:
+    """Serve a console over a broker in memory with the topic `orders`, at a stopped time."""
     clock = AdjustableClock(rate=0, now_ms=NOW_MS)
-    broker = Broker(Settings(listen=ANY_PORT, topics={TOPIC: 2}, config=CONFIG), clock=clock)
+    settings = Settings(
+        listen=ANY_PORT, topics={TOPIC: 2}, config=CONFIG, brokers=brokers, is_in_memory=True
+    )
+    broker = Broker(settings, clock=clock)
     await broker.start()
     try:
         yield ServedConsole(broker, clock, endpoint or Endpoint())

@@ -1,0 +1,183 @@
+"""The page of controls."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.control.commands.clock import ShowClock
+from kafkalite.control.commands.clusters import ClusterList, ClusterStatus, ListClusters
+from kafkalite.control.commands.nodes import ShowNode
+from kafkalite.control.commands.snapshots import ListSnapshots
+from kafkalite.control.commands.topics import CreateTopic, ListTopics
+from kafkalite.control.console.pages.controls import CONTROLS
+from tests.unit.control.asgi_client import ask_for_text
+from tests.unit.control.console.served_console import (
+    FORM,
+    HOSTILE,
+    NOW_MS,
+    ServedConsole,
+    served_console,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+BACK = "/console/controls"
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ServedConsole]:
+    async with served_console(brokers=2) as found:
+        yield found
+
+
+async def do(console: ServedConsole, name: str, **fields: object) -> None:
+    answer = await console.post(f"/controls/{name}", back=BACK, **fields)
+    assert (answer.status, answer.headers.get("location")) == (303, BACK), answer.body
+
+
+async def test_the_clock_is_moved(console: ServedConsole) -> None:
+    async def state() -> tuple[int, str]:
+        found = await console.source.ask(ShowClock())
+        return found.now_ms - NOW_MS, found.mode
+
+    await do(console, "advance", advance_ms="1m30s")
+    assert await state() == (90_000, "manual")
+    await do(console, "jump", now_ms="2023-11-14T22:15:00Z")
+    assert await state() == (100_000, "manual")
+    await do(console, "rate", rate="60")
+    assert (await state())[1] == "accelerated"
+    await do(console, "auto")
+    assert (await state())[1] == "auto"
+    await do(console, "resume")
+    assert (await state())[1] == "real"
+    await do(console, "pause")
+    assert (await state())[1] == "manual"
+    answer = await console.post("/controls/jump", now_ms="2000-01-01T00:00:00Z", back=BACK)
+    assert "time only moves forward" in answer.body
+    assert f'href="{BACK}"' in answer.body
+
+
+async def test_nodes_are_changed(console: ServedConsole) -> None:
+    async def node() -> tuple[str, str, str]:
+        found = await console.source.ask(ShowNode(1))
+        return found.state, found.metadata, found.replication
+
+    for name in ("freeze", "thaw", "lag", "follow", "isolate", "start"):
+        await do(console, f"node-{name}", node_id=1)
+        assert name in {"thaw", "follow", "start"} or await node() != ("running", "live", "running")
+    assert await node() == ("running", "live", "running")
+    await do(console, "leader", topic="orders", partition=0, leader=1)
+    answer = await console.post("/controls/leader", topic="orders", partition=0, leader=9)
+    assert answer.status == 400
+    answer = await console.post("/controls/node-remove", node_id=1, back=BACK)
+    assert "kafkalite node remove 1" in answer.body
+
+
+async def test_a_snapshot_is_made_restored_and_deleted(console: ServedConsole) -> None:
+    await do(console, "snapshot")
+    (snapshot,) = (await console.source.ask(ListSnapshots())).snapshots
+    await CreateTopic("later").perform(console.broker)
+    answer = await console.post("/controls/restore", snapshot_id=snapshot.id, back=BACK)
+    assert f"kafkalite snapshot restore {snapshot.id}" in answer.body
+    assert "later" in await names(console)
+    await do(console, "restore", snapshot_id=snapshot.id, confirmed="yes")
+    assert "later" not in await names(console)
+    assert snapshot.id in await console.get("/controls")
+    await do(console, "snapshot-delete", snapshot_id=snapshot.id, confirmed="yes")
+    assert not (await console.source.ask(ListSnapshots())).snapshots
+    answer = await console.post("/controls/snapshot-load", path="relative.zip", back=BACK)
+    assert "path must be an absolute path" in html.unescape(answer.body)
+
+
+async def names(console: ServedConsole) -> set[str]:
+    return {each.name for each in (await console.source.ask(ListTopics())).topics}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterStatus:
+    """Let the broker have another cluster."""
+    found = ClusterStatus("c1", "127.0.0.1:5", "http://127.0.0.1:6", None, 2048)
+
+    async def perform(_: ListClusters, broker: object) -> ClusterList:
+        del broker
+        return ClusterList((found,))
+
+    monkeypatch.setattr(ListClusters, "perform", perform)
+    return found
+
+
+async def test_other_clusters_are_shown(console: ServedConsole, cluster: ClusterStatus) -> None:
+    text = await console.get("/controls")
+    assert cluster.bootstrap_servers in text
+    assert 'href="http://127.0.0.1:6/console/"' in text
+    assert "2.0 KiB" in text
+    answer = await console.post("/controls/cluster-stop", cluster_id=cluster.id, back=BACK)
+    assert "kafkalite cluster stop c1" in answer.body
+    answer = await console.post("/controls/fork", snapshot_id="now", back=BACK)
+    assert "this broker cannot start other clusters" in answer.body
+
+
+async def test_a_reset_asks_first(console: ServedConsole) -> None:
+    await CreateTopic("extra").perform(console.broker)
+    answer = await console.post("/controls/reset", topics="ext*", back=BACK)
+    assert "kafkalite reset --topics" in answer.body
+    assert "POST /v1/reset" in answer.body
+    assert "extra" in await names(console)
+    await do(console, "reset", topics="ext*", confirmed="yes")
+    assert "extra" not in await names(console)
+
+
+@pytest.mark.usefixtures("cluster")
+async def test_each_action_has_a_form_and_each_form_an_action(console: ServedConsole) -> None:
+    await do(console, "snapshot")
+    await do(console, "auto")
+    seen = forms(await console.get("/controls"))
+    await do(console, "pause")
+    for change in ("node-freeze", "node-lag", "node-isolate"):
+        await do(console, change, node_id=1)
+    seen |= forms(await console.get("/controls"))
+    assert seen == {each.path for each in CONTROLS}
+    await do(console, "node-start", node_id=1)
+
+
+def forms(text: str) -> set[str]:
+    return {*re.findall(r'<form[^>]* action="/console(/controls/[\w-]+)"', text)}
+
+
+async def test_commands_are_shown(console: ServedConsole) -> None:
+    text = await console.get("/controls")
+    for line in (
+        "kafkalite clock pause",
+        "kafkalite node stop 1",
+        "kafkalite snapshot create",
+        "kafkalite cluster fork --from now",
+        "kafkalite reset",
+        "POST /v1/reset",
+    ):
+        assert line in text
+
+
+async def test_other_sites_and_links_change_nothing(console: ServedConsole) -> None:
+    for each in CONTROLS:
+        path = f"/console{each.path}"
+        assert (await ask_for_text(console.app, f"{path}?confirmed=yes")).status == 405
+        for origin in ("http://evil.test", "null", "http://127.0.0.1:9098"):
+            answer = await ask_for_text(
+                console.app,
+                path,
+                method="POST",
+                body=b"confirmed=yes&node_id=1",
+                headers={**FORM, "origin": origin},
+            )
+            assert answer.status == 403
+
+
+async def test_nothing_of_a_form_is_markup(console: ServedConsole) -> None:
+    for name, field in (("reset", "topics"), ("restore", "snapshot_id"), ("leader", "topic")):
+        answer = await console.post(f"/controls/{name}", **{field: HOSTILE, "back": HOSTILE})
+        assert "<script>alert" not in answer.body
