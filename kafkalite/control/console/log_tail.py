@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.log import Log
 
-MAX_RECORDS: Final = 20_000
+MAX_RECORDS: Final = 5_000
 """The maximum number of records, the latest, that are read."""
 _CHUNK_BYTES: Final = 64 * 1024
 """Bytes that are read before other tasks run."""

@@ -31,7 +31,7 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.server.logging import Level, Log
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.telemetry.metrics import PushedMetrics
-from tests.unit.control.asgi_client import Answer, ask
+from tests.unit.control.asgi_client import Answer, ask, ask_for_text
 from tests.unit.control.three_nodes import three_nodes
 
 if TYPE_CHECKING:
@@ -108,6 +108,28 @@ async def test_only_the_liveness_needs_no_token() -> None:
     assert (await endpoint.get("/v1/live")).status == 200
     answer = await endpoint.get("/v1/clock", authorization="Bearer a-token-of-tests")
     assert answer.status == 200
+
+
+async def test_a_browser_gets_the_console_and_other_clients_the_api() -> None:
+    endpoint = ControlEndpoint(token=ControlToken("a-token-of-tests"))
+    browser = {"accept": "text/html"}
+    page = await ask_for_text(endpoint.app, "/console/", headers=browser)
+    assert (page.status, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert (await ask_for_text(endpoint.app, "/", headers=browser)).status == 401
+    answer = await endpoint.get("/", authorization="Bearer a-token-of-tests")
+    assert (answer.status, answer.body) == (
+        404,
+        {"error": "/ does not exist: GET /v1 lists all paths"},
+    )
+
+
+async def test_the_session_of_a_browser_is_not_for_the_api() -> None:
+    token = ControlToken("a-token-of-tests")
+    endpoint = ControlEndpoint(token)
+    page = await ask_for_text(endpoint.app, f"/console/?token={token.text}")
+    session = page.headers["set-cookie"].partition(";")[0]
+    assert (await ask_for_text(endpoint.app, "/console", headers={"cookie": session})).status == 303
+    assert (await endpoint.get("/v1/clock", cookie=session)).status == 401
 
 
 async def test_the_clock_is_returned() -> None:

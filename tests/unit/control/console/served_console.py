@@ -24,7 +24,6 @@ from tests.unit.exchanges import end, new_exchange
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from kafkalite.gateway.exchanges import Exchange
     from tests.unit.control.asgi_client import Answer
 
 NOW_MS = 1_700_000_000_000
@@ -52,7 +51,13 @@ class ServedConsole:
         text: str = answer.body
         return text
 
-    def log(self, request: Any, response: Any = None, client_id: str = "app") -> Exchange:  # noqa: ANN401 - of any API
+    def log(
+        self,
+        request: Any,  # noqa: ANN401 - of any API
+        response: Any = None,  # noqa: ANN401 - as above
+        client_id: str = "app",
+        fault: str | None = None,
+    ) -> None:
         """Log a request of a client with its answer, in version 4."""
         context = ConnectionContext(
             node=self.members.cluster.nodes[1],
@@ -60,9 +65,10 @@ class ServedConsole:
             client_host="/127.0.0.1",
             client_id=client_id,
         )
-        exchange = end(new_exchange(context, request, 4), response)
-        self.broker.request_log.observe(exchange)
-        return exchange
+        exchange = new_exchange(context, request, 4)
+        if fault is not None:
+            exchange.note_fault(fault)
+        self.broker.request_log.observe(end(exchange, response))
 
     async def begin_transaction(self, name: str) -> None:
         """Initialize a producer, which then begins a transaction in a partition."""

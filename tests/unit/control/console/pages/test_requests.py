@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.config.typed_json import read
 from kafkalite.coordinator.contract import Event
+from kafkalite.gateway.fault_rules import Rule, describe_rule
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.control.console.served_console import HOSTILE, ServedConsole, served_console
@@ -92,6 +94,18 @@ async def test_a_request_has_its_fields_and_events(console: ServedConsole) -> No
     assert "/console/requests?client_id=app" in text
     assert "no request with number 9" in await console.get("/request", 404, number=9)
     assert "no request with number 0" in await console.get("/request", 404)
+
+
+async def test_the_fault_of_a_request_is_described(console: ServedConsole) -> None:
+    rule = read(Rule, {"match": {"api": "Heartbeat"}, "action": {"delay_ms": 5}}, "a fault")
+    fault = console.broker.faults.add(rule)
+    request = HeartbeatRequest(group_id="shop", generation_id=3, member_id="m")
+    console.log(request, HeartbeatResponse(), fault=fault.id)
+    assert f"fault {fault.id}" in await console.get("/requests")
+    text = await console.get("/request", number=1)
+    assert f"Fault {fault.id} was applied: {describe_rule(rule)}" in text
+    console.broker.faults.remove(fault.id)
+    assert "it has been removed" in await console.get("/request", number=1)
 
 
 async def test_an_event_leads_to_its_request(console: ServedConsole) -> None:
