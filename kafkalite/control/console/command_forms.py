@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from kafkalite.config.typed_json import fields_of, number_of, quote, read
 from kafkalite.ports.named_tuples import NamedTuple
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kafkalite.config.typed_json import Field
     from kafkalite.control.command_table import Command
     from kafkalite.control.console.forms import Query
-
-Kind = TypeVar("Kind")
 
 CHECK, CHOICE, LINES, NUMBER, TEXT = "check", "choice", "lines", "number", "text"
 
@@ -65,11 +63,6 @@ def _input(field: Field, name: str) -> Input:
     is_required = field.is_required and kind is not CHECK
     text = about.help or about.text
     return Input(name, label, text, kind, choices, about.metavar or "", is_required)
-
-
-def command_of(kind: type[Kind], form: Query) -> Kind:
-    """Return the command that a form describes; raises ValueError that names the field."""
-    return read(kind, dict(_given(kind, form, "")), "the form")
 
 
 def sender(kind: type[Command[Any]], **fixed: object) -> Callable[[Query], Command[Any]]:

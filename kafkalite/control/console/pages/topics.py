@@ -140,7 +140,6 @@ async def _records(view: View) -> Content:
             "format": _format(query),
             "formats": FORMATS,
             "earlier": _earlier(window, search),
-            "partitions": min(len(topic.partitions), 1_000),
         },
         title=f"Records of {name_text(topic.name)}-{partition}",
         commands=(command,),
