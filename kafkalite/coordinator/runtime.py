@@ -189,6 +189,12 @@ class CoordinatorRuntime(Generic[M]):
         known = self._shards.keys() | self._idle.keys()
         return [each for each in range(len(self._leaders)) if each not in known]
 
+    def partitions_led_by(self, node_id: int) -> Sequence[int]:
+        """Return the partitions whose coordinator is `node_id`, also those never used."""
+        loaded = [each.partition for each in self._shards.values() if each.leader_id == node_id]
+        idle = [partition for partition, leader_id in self._idle.items() if leader_id == node_id]
+        return sorted(loaded + idle)
+
     def shards_led_by(self, node_id: int) -> Iterator[ActiveShard[M]]:
         """Return the shards that `node_id` leads, in the order of partitions."""
         return (shard for shard in self.shards() if shard.leader_id == node_id)

@@ -72,8 +72,10 @@ def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResp
     # Unknown names match nothing. Kafka trims state names, but not type names.
     states = {trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    led = {shard.partition: shard for shard in call.node.groups.shards_led_by(call.node.id)}
-    shards = [led[partition] for partition in in_java_order(led, _offsets_partition_hash)]
+    coordinator, node_id = call.node.groups, call.node.id
+    used = {shard.partition: shard for shard in coordinator.shards_led_by(node_id)}
+    led = in_java_order(coordinator.partitions_led_by(node_id), _offsets_partition_hash)
+    shards = [used[partition] for partition in led if partition in used]
     listed = [
         ListGroupsResponse.ListedGroup(
             group_id=group.group_id,

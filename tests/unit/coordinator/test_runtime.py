@@ -526,6 +526,7 @@ def test_a_partition_with_an_empty_log_is_loaded_by_its_first_use() -> None:
     runtime.write(1, lambda *_: put("a", "1"))
     runtime.set_leaders([8, 8])
     assert opened == [1, 1]  # the other one has the new leader without being loaded
+    assert (runtime.partitions_led_by(7), runtime.partitions_led_by(8)) == ([], [0, 1])
     key = next(name for name in map(str, range(9)) if runtime.partition_for(name) == 0)
     with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
         runtime.locate(key, 7)

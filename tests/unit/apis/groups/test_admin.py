@@ -64,6 +64,23 @@ def test_groups_are_listed_in_the_order_of_kafka() -> None:
     ]  # fmt: skip
 
 
+def test_the_order_does_not_depend_on_the_partitions_that_were_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a restore, partitions with empty logs are loaded by their first use."""
+    wire = GroupCluster()
+    monkeypatch.setattr(wire.groups, "_is_log_empty", lambda _: True)
+    wire.ask(FindCoordinatorRequest(coordinator_keys=["group-0"]), 4)
+    wire.create("t")
+    for number in range(6):
+        wire.ask(commit_request({("t", 0): 1}, group=f"group-{number}"), 8)
+    assert len(wire.groups.shards()) < 50
+    first = [each.group_id for each in wire.ask(ListGroupsRequest(), 5).groups]
+    for partition in range(50):
+        wire.groups.read(partition, lambda *_: None)
+    assert [each.group_id for each in wire.ask(ListGroupsRequest(), 5).groups] == first
+
+
 def test_a_rebalancing_group_is_described_with_its_last_assignments_only(
     wire: GroupCluster,
 ) -> None:
