@@ -54,10 +54,6 @@ public final class KafkaliteInstance implements ClusterInstance {
         // Kafka's test kit does so, too.
         properties.putIfAbsent("unstable.feature.versions.enable", "true");
         properties.putIfAbsent("unstable.api.versions.enable", "true");
-        if ("".equals(properties.getProperty("group.share.persister.class.name"))) {
-            // Kafka does not store the states of share groups then. kafkalite does so always.
-            properties.putIfAbsent("share.coordinator.state.topic.replication.factor", "1");
-        }
         if (!config.standalone()) {
             // With fixed voters, Kafka's quorum is at level 0 of kraft.version.
             int voter = controllerIds().iterator().next();
