@@ -67,7 +67,6 @@ GROUP_TIMELINES = table(
     ("text", "string", "the event and its reason"),
     ("member_ids", "array<string>", "the members in the text"),
     ("clients", "string", "their client ids and hosts"),
-    times=("at",),
 )
 _LINES: Final = pa.schema(
     [
@@ -106,7 +105,7 @@ def group_timelines(requests: Requests) -> DataFrame:
     names = {
         bytes.fromhex(row.topic_id): row.topic for row in requests.state(TOPICS.name).collect()
     }
-    events = union(requests.project(_projection(key, groups)) for key in sorted(GROUP_APIS))
+    events = union(requests.window.project(_projection(key, groups)) for key in sorted(GROUP_APIS))
 
     def lines(of_group: pa.Table) -> pa.Table:  # Spark reads the types of a function
         return lines_of(of_group, names)
@@ -255,7 +254,8 @@ def lines_of(events: pa.Table, names: Mapping[bytes, str]) -> pa.Table:
 
 
 def _observations(events: pa.Table) -> Iterator[Observation]:
-    rows: Sequence[dict[str, Any]] = events.to_pylist()
+    order = [(name, "ascending") for name in ("start_us", "connection", "position")]
+    rows: Sequence[dict[str, Any]] = events.sort_by(order).to_pylist()
     for row in rows:
         request, response = marshal.loads(row["payload"])  # noqa: S302 - written by a task of this run
         until_us, end_us = row["until_us"], row["end_us"]

@@ -217,9 +217,14 @@ class Places:
                 for place in self._by_time.get(times[each.at] or -1, ())
                 if _matches(each, row, place)
             ]
+            own.sort(key=_position)  # a scan by several tasks has no order
             # EndTxn names no group, so it proves a commit only if no other request does.
             found |= dict.fromkeys([place for place in own if place.groups] or own)
         return [*found][:_MAX_PROOFS]
+
+
+def _position(place: Place) -> tuple[str, int, int]:
+    return place.file, place.offset, place.correlation_id
 
 
 def _matches(evidence: Evidence, row: Row, place: Place) -> bool:
