@@ -12,7 +12,7 @@ from kafkalite.control.commands.clock import ShowClock
 from kafkalite.control.commands.clusters import ClusterList, ClusterStatus, ListClusters
 from kafkalite.control.commands.nodes import ShowNode
 from kafkalite.control.commands.snapshots import ListSnapshots
-from kafkalite.control.commands.topics import CreateTopic, ListTopics
+from kafkalite.control.commands.topics import CreateTopic, ListTopics, ShowTopic
 from kafkalite.control.console.pages.controls import CONTROLS
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.console.served_console import (
@@ -71,7 +71,10 @@ async def test_nodes_are_changed(console: ServedConsole) -> None:
         await do(console, f"node-{name}", node_id=1)
         assert name in {"thaw", "follow", "start"} or await node() != ("running", "live", "running")
     assert await node() == ("running", "live", "running")
-    await do(console, "leader", topic="orders", partition=0, leader=1)
+    topic = await console.source.ask(ShowTopic("orders"))
+    # Replicas are assigned from a random node on.
+    index = next(each.partition for each in topic.partitions if 1 in each.replicas)
+    await do(console, "leader", topic="orders", partition=index, leader=1)
     answer = await console.post("/controls/leader", topic="orders", partition=0, leader=9)
     assert answer.status == 400
     answer = await console.post("/controls/node-remove", node_id=1, back=BACK)
