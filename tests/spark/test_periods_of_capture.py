@@ -107,7 +107,7 @@ def findings_of_one_audit(
     folder = location(str(out))
     for name in ("state", "audits"):
         (folder / name).delete()
-    derived = DerivedTables(folder, OPTIONS, SilentReporter())
+    derived = DerivedTables(folder, folder / "unproven", OPTIONS, SilentReporter())
     derived.audit(Requests.read(session, folder, derived.state), audits)
     return findings(out, since_us)
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 AUDIT: Final = "audits"
-UNPROVEN: Final = "unproven"
-"""Folder for tables of audits until their proofs are known."""
 FOLDERS: Final = (
     *(f"{STATE}/{name}" for name in STATES),
     *(f"{AUDIT}/{name}" for name in TABLES),
@@ -55,10 +53,21 @@ _HEAP: Final = (HEAP_SETTING, "1g")
 
 
 class DerivedTables:
-    """Computes the state and audit tables of one run, and writes them below a staging folder."""
+    """Computes the state and audit tables of one run, and writes them below a staging folder.
 
-    def __init__(self, staged: Location, options: AuditOptions, reporter: ProgressReporter) -> None:
+    Tables of audits are in the folder `unproven` until their proofs are known. It is deleted at the
+    end, and by the next run if this one is killed.
+    """
+
+    def __init__(
+        self,
+        staged: Location,
+        unproven: Location,
+        options: AuditOptions,
+        reporter: ProgressReporter,
+    ) -> None:
         self._staged = staged
+        self._unproven_folder = unproven
         self._options = options
         self._reporter = reporter
         self.files: dict[str, tuple[str, ...]] = {}
@@ -107,14 +116,14 @@ class DerivedTables:
         for table, frame in audit.compute(requests, self._options).items():
             within = TABLES[table].since(frame, self._options.since_us)
             if table in EVIDENCE:
-                self._unproven[table] = self._write_files(f"{UNPROVEN}/{table}", within)
+                self._unproven[table] = _write_files(self._unproven_folder / table, within, table)
             else:
                 self._write(f"{AUDIT}/{table}", within)
 
     def _add_proofs(self, requests: Requests) -> None:
         """Write the tables again, with the requests that prove their rows."""
         tables = {
-            name: [_read(self._staged / f"{UNPROVEN}/{name}" / file) for file in files]
+            name: [_read(self._unproven_folder / name / file) for file in files]
             for name, files in self._unproven.items()
         }
         times = [times_in(name, rows) for name, parts in tables.items() for rows in parts]
@@ -136,27 +145,28 @@ class DerivedTables:
                 with (self._staged / folder / file).create() as stream:
                     parquet.write_table(found.add_to(name, rows), stream)
         if tables:
-            (self._staged / UNPROVEN).delete()
+            self._unproven_folder.delete()
 
     def _write(self, folder: str, frame: DataFrame) -> list[Location]:
         """Write a table that is part of the output; returns its files."""
-        names = self._write_files(folder, frame)
+        names = _write_files(self._staged / folder, frame, folder)
         self.files[folder] = tuple(f"{folder}/{name}" for name in names)
         return [self._staged / folder / name for name in names]
 
-    def _write_files(self, folder: str, frame: DataFrame) -> list[str]:
-        where = self._staged / folder
-        if is_local(frame.sparkSession):
-            name = f"{SystemEntropy().uuid4_text()}.parquet"
-            frame.write.parquet((where / name).url)
-            return [name]
-        context = getattr(frame.sparkSession, "sparkContext", None)
-        if context is not None:  # Spark Connect has none
-            context.setJobDescription(folder)
-        if where.is_object:
-            return write_once(frame, where, SystemEntropy().uuid4_text())
-        frame.write.parquet(where.url)
-        return [name for name in where.walk() if name.endswith(".parquet")]
+
+def _write_files(where: Location, frame: DataFrame, description: str) -> list[str]:
+    """Write a table below a folder; returns the names of its files."""
+    if is_local(frame.sparkSession):
+        name = f"{SystemEntropy().uuid4_text()}.parquet"
+        frame.write.parquet((where / name).url)
+        return [name]
+    context = getattr(frame.sparkSession, "sparkContext", None)
+    if context is not None:  # Spark Connect has none
+        context.setJobDescription(description)
+    if where.is_object:
+        return write_once(frame, where, SystemEntropy().uuid4_text())
+    frame.write.parquet(where.url)
+    return [name for name in where.walk() if name.endswith(".parquet")]
 
 
 def _read(file: Location) -> pa.Table:

@@ -63,6 +63,11 @@ class Output:
             return self.out
         return self.out / STAGING
 
+    @property
+    def unproven(self) -> Location:
+        """The folder of tables of audits whose proofs are not known yet."""
+        return self.out / STAGING / "unproven"
+
     def commit(
         self, stored: StoredManifest, done: Manifest, new: Collection[str]
     ) -> StoredManifest:

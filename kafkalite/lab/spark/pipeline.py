@@ -33,7 +33,7 @@ from kafkalite.lab.spark.audits import AUDITS, AuditOptions, reductions
 from kafkalite.lab.spark.compaction import groups_to_merge, merge, merge_in_task
 from kafkalite.lab.spark.connection_stitching import stitch
 from kafkalite.lab.spark.dataframes import LocalEngineError, is_local, local_engine
-from kafkalite.lab.spark.derived_tables import AUDIT, FOLDERS, STATE, UNPROVEN, DerivedTables
+from kafkalite.lab.spark.derived_tables import AUDIT, FOLDERS, STATE, DerivedTables
 from kafkalite.lab.spark.identity import audits_hash, decoder_hash
 from kafkalite.lab.spark.inputs import (
     REPORT_COLUMNS,
@@ -391,8 +391,9 @@ def write_audits(  # noqa: PLR0917 - called by runs and streams
     def derive(session: SparkSession) -> DerivedTables:
         staged = output.begin()
         if not staged.is_object:  # files in a store have unique names, and a commit deletes them
-            for folder in (STATE, AUDIT, UNPROVEN):  # those of an engine that failed
+            for folder in (STATE, AUDIT):  # those of an engine that failed
                 (staged / folder).delete()
+        output.unproven.delete()
         return _derive(session, engine.spark, output, stored, audits, options, reporter, reduced)
 
     try:
@@ -425,7 +426,7 @@ def _derive(  # noqa: PLR0917 - called here
 ) -> DerivedTables:
     """Compute the tables of audits with a session, and write them without a commit."""
     staged = output.begin()
-    derived = DerivedTables(staged, options, reporter)
+    derived = DerivedTables(staged, output.unproven, options, reporter)
     tasks = (
         None
         if session is spark
