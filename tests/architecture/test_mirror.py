@@ -195,7 +195,6 @@ TESTED_ELSEWHERE = {
             "state/epochs",
             "state/errors",
             "state/generations",
-            "state/high_watermarks",
             "state/metadata_views",
             "state/partition_ownership",
             "state/protocol_changes",

@@ -45,9 +45,19 @@ def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> Da
         .select(*columns)
         .unionByName(_from_list_offsets(requests).withColumn("bucket_us", bucket).select(*columns))
     )
+    return highest_by_bucket(observed, topics)
+
+
+def highest_by_bucket(observed: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the highest of observed watermarks by bucket, as `HIGH_WATERMARKS`.
+
+    A response has the name of a topic or its id, so `observed` has rows of both for one topic.
+    """
+    highest = f.max("high_watermark").alias("high_watermark")
     # Joining with names after the aggregation handles one row per bucket, not one per response.
-    by_bucket = observed.groupBy(*columns[:-1]).agg(f.max("high_watermark").alias("high_watermark"))
-    return HIGH_WATERMARKS.shape(with_topic_names(by_bucket, topics))
+    by_bucket = observed.groupBy("topic", "topic_id", "partition", "bucket_us").agg(highest)
+    named = with_topic_names(by_bucket, topics)
+    return HIGH_WATERMARKS.shape(named.groupBy("topic", "partition", "bucket_us").agg(highest))
 
 
 def all_high_watermarks(requests: Requests, topics: DataFrame) -> DataFrame:
