@@ -168,12 +168,7 @@ def _open_transactions(transactions: DataFrame) -> DataFrame:
 
 def _severest(findings: DataFrame) -> DataFrame:
     rank = f.when(f.col("severity") == "violation", 0).when(f.col("severity") == "warning", 1)
-    return _first_with_lists(findings, rank.otherwise(2), f.col("records").desc(), "text")
-
-
-def _first_with_lists(frame: DataFrame, *order: Column | str) -> DataFrame:
-    """Return the first rows in an order that is complete; lists cannot be ordered."""
-    return frame.orderBy(*order).limit(MAX_ROWS)
+    return _first(findings, rank.otherwise(2), f.col("records").desc(), "text")
 
 
 def _largest_causes(causes: DataFrame) -> DataFrame:
