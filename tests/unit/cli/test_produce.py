@@ -187,6 +187,15 @@ def test_lines_before_an_invalid_one_are_written(cluster: Broker, shell: Shell, 
     assert values(cluster) == [b"a", b"b"]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let programs get SIGINT, also if this process ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_waiting_for_input_ends_with_an_interrupt(cluster: Broker, topic: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "kafkalite", "produce", topic, "--bootstrap-server",

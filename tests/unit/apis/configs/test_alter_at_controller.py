@@ -21,6 +21,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.metadata.image import MetadataImage
 
 REPLACE, ALTER = APIS
@@ -178,9 +180,9 @@ def test_an_old_release_has_no_settings_of_groups() -> None:
 
 
 @pytest.mark.parametrize("change", [alter, replace])
-def test_the_controller_cordons_no_directories(cluster: MetadataCluster, change: object) -> None:
-    assert callable(change)
-
+def test_the_controller_cordons_no_directories(
+    cluster: MetadataCluster, change: Callable[..., list[Row]]
+) -> None:
     def error_of(value: str | None) -> ErrorCode:
         ((_, _, error),) = change(cluster, (BROKER, "1", (("cordoned.log.dirs", SET, value),)))
         return error
