@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 JAVA_OPTIONS: Final = "KAFKA_OPTS"
 """The environment variable with the options of Kafka's JVM."""
 
+_MAX_LENGTH: Final = 16 * 1024 * 1024
+"""The maximum length of a file, in characters: a device may have no end."""
 _MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 
 
@@ -61,11 +63,14 @@ def with_login_file(settings: Settings, option: str | None, java_options: str = 
 def _read(source: str, path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - Path adds nothing here
-            return file.read()
+            text = file.read(_MAX_LENGTH + 1)
     except OSError as error:
         raise SettingsError(f"{source}: cannot read the file {path}: {error.strerror}") from error
     except ValueError as error:
         raise SettingsError(f"{source}: {path} is not a text in UTF-8: {error}") from error
+    if len(text) > _MAX_LENGTH:
+        raise SettingsError(f"{source}: {path} has more than {_MAX_LENGTH} characters")
+    return text
 
 
 def _enabled(config: Mapping[str, str], listener: str) -> Sequence[str]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.security.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_modules
+from kafkalite.security.sasl.jaas import (
+    JaasError,
+    JaasTokens,
+    LoginModule,
+    parse_jaas,
+    take_module,
+)
 from kafkalite.security.sasl.users import LOGIN_MODULES, User
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-_SECTION: Final = re.compile(
-    r"""(?P<name>[\w.-]+)\s*\{(?P<body>(?:"(?:[^"\\]|\\.)*"|[^"{}])*)\}\s*;""", re.DOTALL
-)
 _SUFFIX: Final = ".sasl.jaas.config"
 _SERVER_SECTION: Final = "KafkaServer"
-_LOGIN_CONFIG: Final = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
+_LOGIN_CONFIG: Final = re.compile(r"-Djava\.security\.auth\.login\.config==?(\S+)")
+_PROPERTY: Final = re.compile(r"\$\{(?!\{)[^}]*\}")
 
 
 class MissingSectionError(JaasError):
@@ -24,9 +28,9 @@ class MissingSectionError(JaasError):
 
 
 def login_file(java_options: str) -> str | None:
-    """Return the path of the JAAS file in options of Java; None without one."""
-    match = _LOGIN_CONFIG.search(java_options)
-    return None if match is None else match[1].strip("\"'")
+    """Return the path of the JAAS file in options of Java, the last one; None without one."""
+    paths: list[str] = _LOGIN_CONFIG.findall(java_options)
+    return paths[-1].strip("\"'") if paths else None
 
 
 def jaas_key(listener: str, mechanism: str) -> str:
@@ -48,7 +52,7 @@ def login_settings(
     for listener, enabled in mechanisms.items():
         modules = sections.get(f"{listener.lower()}.{_SERVER_SECTION}")
         modules = modules or sections.get(_SERVER_SECTION)
-        if modules is None and not _has_module(config, listener):
+        if not modules and not _has_module(config, listener):
             raise MissingSectionError(
                 f"there is no section {_SERVER_SECTION} {{ … }}; for the users of the listener "
                 f"{listener}"
@@ -86,8 +90,46 @@ def scram_users(
 
 
 def parse_sections(text: str) -> Mapping[str, Sequence[LoginModule]]:
-    """Return the login modules of a file by section; raises JaasError if one is invalid."""
-    return {match["name"]: parse_modules(match["body"]) for match in _SECTION.finditer(text)}
+    """Return the login modules of a file by section, as ConfigFile in Java.
+
+    Raises JaasError, with the line, if the file is invalid.
+    """
+    tokens = JaasTokens(text)
+    try:
+        return _sections(tokens)
+    except JaasError as error:
+        raise JaasError(f"line {tokens.line}: {error}") from None
+
+
+def _sections(tokens: JaasTokens) -> Mapping[str, Sequence[LoginModule]]:
+    sections: dict[str, list[LoginModule]] = {}
+    while tokens.next is not None:
+        name = tokens.take().removeprefix('"')
+        if tokens.next != "{":
+            raise JaasError("a section must begin with NAME {")
+        tokens.take("{")
+        if name in sections:
+            raise JaasError(f"there are two sections {name}")
+        sections[name] = list(_section_modules(tokens))
+    return sections
+
+
+def _section_modules(tokens: JaasTokens) -> Iterator[LoginModule]:
+    """Take the modules of a section, and its end."""
+    while tokens.next != "}":
+        if tokens.next is None:
+            raise JaasError("the last section does not end with };")
+        module = take_module(tokens)
+        for name, value in module.options.items():
+            if _PROPERTY.search(value):
+                raise JaasError(
+                    f"the option {name} has a system property of Java, ${{…}}: write its value"
+                )
+        yield module
+    tokens.take("}")
+    if tokens.next != ";":
+        raise JaasError("a section must end with };")
+    tokens.take(";")
 
 
 def mechanisms_of(module: LoginModule) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,6 +93,11 @@ def test_file_that_cannot_have_an_effect_is_an_error(path: str, tmp_path: Path) 
     binary.write_bytes(b"\xff")
     with pytest.raises(SettingsError, match=r"^--jaas: .*/binary is not a text in UTF-8"):
         with_login_file(_SASL, str(binary))
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, 16 * 1024 * 1024 + 1)
+    with pytest.raises(SettingsError, match=r"/large has more than 16777216 characters$"):
+        with_login_file(_SASL, str(large))
 
 
 def test_serve_reads_the_file_of_java_options(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from kafkalite.security.sasl.jaas import JaasError, parse_jaas
+from kafkalite.security.sasl.jaas import JaasError, LoginModule, parse_jaas
 from kafkalite.security.sasl.jaas_files import (
     MissingSectionError,
     jaas_key,
@@ -49,10 +51,54 @@ def test_invalid_module_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param("/* Old { a.B required; }; */ New { a.B required; };", id="section"),
+        pytest.param("// Old { a.B required; };\nNew { a.B required; };", id="line"),
+        pytest.param('New {\n// a "quote and {braces\na.B required; };', id="in section"),
+        pytest.param("New { a.B required; }; /* without end Old { a.B required; };", id="end"),
+    ],
+)
+def test_comments_have_no_modules(file: str) -> None:
+    assert parse_sections(file) == {"New": [LoginModule("a.B", {})]}
+
+
+_MODULE = 'a.B required x="1";'
+
+
+@pytest.mark.parametrize(
+    ("file", "error"),
+    [
+        (f"A {{ {_MODULE}", "line 1: the last section does not end with };"),
+        (f"A {{\n{_MODULE} }}", "line 2: a section must end with };"),
+        (f"A {{ {_MODULE} }}\nB {{ {_MODULE} }};", "line 2: a section must end with };"),
+        (f"# A\nB {{ {_MODULE} }};", "line 1: a section must begin with NAME {"),
+        ('include "other.conf";', "line 1: a section must begin with NAME {"),
+        (f"A {{ B {{ {_MODULE} }}; }};", "line 1: the JAAS config has '{' where a name must be"),
+        ('A { a.B required x="1" };', "line 1: the JAAS config has '}' where ; must be"),
+        (f"A {{ {_MODULE} }};\nA {{ {_MODULE} }};", "line 2: there are two sections A"),
+        (
+            'A { a.B required x="${password}"; };',
+            "line 1: the option x has a system property of Java, ${…}: write its value",
+        ),
+    ],
+)
+def test_java_refuses_the_file(file: str, error: str) -> None:
+    with pytest.raises(JaasError, match=f"^{re.escape(error)}$"):
+        parse_sections(file)
+
+
+def test_section_without_modules_is_missing() -> None:
+    with pytest.raises(MissingSectionError):
+        login_settings("KafkaServer { };", {}, {"OUTSIDE": ["PLAIN"]})
+
+
+@pytest.mark.parametrize(
     ("options", "path"),
     [
         ("-Xmx1g -Djava.security.auth.login.config=/etc/jaas.conf -Da=b", "/etc/jaas.conf"),
         ('-Djava.security.auth.login.config="/etc/jaas.conf"', "/etc/jaas.conf"),
+        ("-Djava.security.auth.login.config=/a -Djava.security.auth.login.config==/b", "/b"),
         ("-Xmx1g", None),
         ("", None),
     ],
