@@ -72,15 +72,8 @@ class BrokerDirectory:
                 self.path = path
             self.directory = self._open(files, state)
             names = files.list(self.path)
-        except BlockingIOError as error:
-            raise BrokerDirectoryError(
-                f"data directory {path} is in use by another broker"
-            ) from error
         except OSError as error:
-            failed_path = error.filename or path
-            raise BrokerDirectoryError(
-                f"cannot use data directory {failed_path}: {error.strerror}"
-            ) from error
+            raise directory_error(path, error) from error
         try:
             self._check_load(names, loads_state=loads_state)
             self.cluster_id = (
@@ -173,6 +166,16 @@ class BrokerDirectory:
                 "or delete it: the next start then writes a new id, and keeps all topics"
             )
         return cluster_id
+
+
+def directory_error(path: str | None, error: OSError) -> BrokerDirectoryError:
+    """Return the reason why the data directory `path` cannot be used."""
+    if isinstance(error, BlockingIOError):
+        return BrokerDirectoryError(f"data directory {path} is in use by another broker")
+    reason = error.strerror
+    if isinstance(error, FileExistsError):
+        reason = "it is a file or a link to nothing, not a directory"
+    return BrokerDirectoryError(f"cannot use data directory {error.filename or path}: {reason}")
 
 
 def check_has_no_data(files: Files, path: str, used: str | None) -> None:

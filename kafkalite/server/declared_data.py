@@ -10,7 +10,11 @@ import json
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.ports.files import join
-from kafkalite.server.broker_directory import STATE_LOADING_FILE, BrokerDirectoryError
+from kafkalite.server.broker_directory import (
+    STATE_LOADING_FILE,
+    BrokerDirectoryError,
+    directory_error,
+)
 from kafkalite.storage.checkpoint import write_atomically
 from kafkalite.storage.data_directory import LOCK_FILE, META_FILE
 from kafkalite.storage.file_names import parse_partition_directory
@@ -72,15 +76,8 @@ class DeclaredData:
         """Whether an earlier start has loaded the state."""
         try:
             self._prepare()
-        except BlockingIOError as error:
-            raise BrokerDirectoryError(
-                f"data directory {path} is in use by another broker"
-            ) from error
         except OSError as error:
-            failed_path = error.filename or path
-            raise BrokerDirectoryError(
-                f"cannot use data directory {failed_path}: {error.strerror}"
-            ) from error
+            raise directory_error(path, error) from error
 
     def _prepare(self) -> None:
         files, path = self._files, self._path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import ConfigError
@@ -17,15 +17,17 @@ def offline_log_directories(paths: Sequence[str]) -> list[str]:
     Raises ConfigError if no path can be a directory, and, as in Kafka, if two paths are one
     directory, as a link is. Paths that do not exist are names only.
     """
-    known: dict[Path, str] = {}
+    known: dict[str, str] = {}
     files = []
-    for text in paths:
-        path = Path(text)
-        if path.exists() and not path.is_dir():
-            files.append(text)
-        other = known.setdefault(path.resolve(), text)
-        if other != text:
-            raise ConfigError("log.dirs", f"log.dirs has {other} and {text}: one directory")
+    for path in paths:
+        # Unlike Path, these accept cycles of links, and directories that this user cannot read.
+        if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
+            files.append(path)
+        other = known.setdefault(os.path.realpath(path), path)
+        if other != path:
+            raise ConfigError(
+                "log.dirs", f"log.dirs has {other} and {path}, which are one directory: remove one"
+            )
     if len(files) == len(paths):
         raise ConfigError("log.dirs", f"log.dirs has {files[0]}, which is not a directory")
     return files

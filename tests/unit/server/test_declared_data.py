@@ -157,5 +157,5 @@ async def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BrokerDirectoryError, match=r"cannot use data directory .*file"):
+    with pytest.raises(BrokerDirectoryError, match=r"^cannot use data directory .*file: "):
         DeclaredData(OsFiles(), str(tmp_path / "file"), "a")

@@ -28,5 +28,13 @@ def test_a_node_is_without_files_but_not_without_any_directory(tmp_path: Path) -
 
 def test_two_paths_of_one_directory_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(ConfigError, match=r"^log\.dirs has .* and .*/link: one directory$"):
+    with pytest.raises(
+        ConfigError, match=r"^log\.dirs has .* and .*/link, which are one directory"
+    ):
         offline_log_directories([str(tmp_path), str(tmp_path / "link")])
+
+
+def test_paths_that_cannot_be_followed_are_names(tmp_path: Path) -> None:
+    (tmp_path / "cycle").symlink_to(tmp_path / "cycle")
+    paths = [str(tmp_path / "cycle"), str(tmp_path / ("x" * 5000))]
+    assert offline_log_directories(paths) == []
