@@ -9,6 +9,7 @@ the leader's or the follower's node. While a rate is above `leader.replication.t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.image import ResourceType
@@ -179,5 +180,10 @@ def advance_by_one_fetch(partition: Partition, offset: int, max_bytes: int) -> t
 
 def _names_replica(throttled: str, index: int, node_id: int) -> bool:
     """Return whether a list of throttled replicas names a partition at a node."""
-    names = [name.strip() for name in throttled.split(",")]
-    return names == [_ALL_REPLICAS] or f"{index}:{node_id}" in names
+    names = _throttled_names(throttled)
+    return f"{index}:{node_id}" in names or names == {_ALL_REPLICAS}
+
+
+@lru_cache(maxsize=8)  # a topic with many partitions has long lists, which each of them looks up
+def _throttled_names(throttled: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in throttled.split(","))

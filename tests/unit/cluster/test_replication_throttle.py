@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -16,6 +17,7 @@ from tests.unit.cluster.replicated import ReplicatedCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import FrameType
     from typing import NoReturn
 
 RECORD: Final = bytes(400)
@@ -119,6 +121,26 @@ def test_only_replicas_in_the_list_are_throttled(
     throttle(cluster, role, 3, 1, replicas)
     move(cluster, 1, 3)
     assert cluster.state("m") == (1, 1, {1, 3})
+
+
+def test_a_long_list_is_not_parsed_for_each_partition(tmp_path: Path) -> None:
+    cluster = ReplicatedCluster(tmp_path, CONFIG)
+    count = 100
+    cluster.create_replicated("m", *[(1, 2)] * count)
+    cluster.append(RECORD, RECORD, name="m")
+    throttle(cluster, LEADER, 1, 1, ",".join(f"{index}:1" for index in range(count)))
+    names = 0
+
+    def count_names(_: FrameType, event: str, called: object) -> None:
+        nonlocal names
+        names += event == "c_call" and getattr(called, "__name__", "") == "strip"
+
+    sys.setprofile(count_names)
+    moves = [RequestedReassignment("m", index, (1, 3)) for index in range(count)]
+    assert cluster.cluster.metadata.alter_reassignments(moves) == [None] * count
+    sys.setprofile(None)
+    assert names <= count
+    cluster.end()
 
 
 @pytest.mark.parametrize(("role", "replicas"), [(LEADER, "0:1"), (FOLLOWER, "1:3,0:3")])
