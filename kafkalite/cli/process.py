@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.broker import is_known_key, unknown_key_message
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.keys import dynamic_broker_keys
 from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.control.served_broker import ControlOptions, IdentityOptions, ServedBroker
 from kafkalite.ports.clock import AdjustableClock
@@ -350,10 +351,9 @@ def _known_config(texts: Sequence[str]) -> Mapping[str, str]:
     config = parse_config(texts)
     for name in config:
         if not is_known_key(name):
-            raise SettingsError(
-                f"{unknown_key_message(name)}; unknown keys of other programs may be in a file: "
-                "--properties FILE"
-            )
+            hint = "; unknown keys of other programs may be in a file: --properties FILE"
+            is_of_brokers = name in dynamic_broker_keys()
+            raise SettingsError(unknown_key_message(name) + ("" if is_of_brokers else hint))
     return config
 
 

@@ -167,7 +167,12 @@ def is_of_sasl(key: str) -> bool:
 
 
 def unknown_key_message(name: str) -> str:
-    """Return the error of an unknown key, with a similar one that is known."""
+    """Return the error of an unknown key, with a similar one that is known.
+
+    A rate of Kafka that is no setting of properties files is unknown, too.
+    """
+    if name in dynamic_broker_keys():
+        return f"{name} is only a dynamic setting, as kafka-configs --add-config sets it"
     import difflib  # noqa: PLC0415 - imported only for misspelt keys: a start should be fast
 
     known = (*broker_keys(), *authorizer_keys())

@@ -45,6 +45,9 @@ def test_an_unknown_key_is_rejected_with_a_similar_name() -> None:
     assert refusal.value.message.endswith("did you mean num.partitions?")
     with pytest.raises(ConfigError, match=r"Unknown configuration zzzz$"):
         BrokerConfig.from_text({"zzzz": "3"})
+    rate = "leader.replication.throttled.rate"
+    with pytest.raises(ConfigError, match=f"^{rate} is only a dynamic setting, as kafka-configs"):
+        BrokerConfig.from_text({rate: "1"})
 
 
 def test_keys_of_the_authorizer_are_checked() -> None:
