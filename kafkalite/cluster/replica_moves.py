@@ -20,7 +20,7 @@ from kafkalite.security.quotas import SimpleRate
 from kafkalite.storage.checkpoint import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.log_directories import LogDirectories
@@ -39,6 +39,18 @@ class _Replica(NamedTuple):
     node_id: int
     topic_id: bytes
     partition: int
+
+
+def _stored_moves(content: bytes) -> Iterator[tuple[_Replica, str, int, int]]:
+    """Yield each stored move with its path, end offset and size; none from a damaged file.
+
+    The file is not synced, so it may be damaged after a loss of power.
+    """
+    with suppress(ValueError, TypeError):
+        for row in json.loads(content):
+            match row:
+                case [int(node_id), str(topic_id), int(index), str(path), int(end), int(size)]:
+                    yield _Replica(node_id, bytes.fromhex(topic_id), index), path, end, size
 
 
 class FutureReplica:
@@ -81,17 +93,19 @@ class ReplicaMoves:
     def begin(self, node_id: int, partition: Partition, path: str) -> None:
         """Begin to move a node's replica to another of its directories.
 
-        The move ends at once unless a rate limits it. Another move of the replica ends.
+        The move ends at once unless a rate limits it. Another move of the replica ends. `save` lets
+        the next start know of it.
         """
         replica = _Replica(node_id, partition.topic_id, partition.index)
         self._moves[replica] = FutureReplica(path, partition.log.start_offset)
-        self.advance()
-        self._save()
+        self._advance((replica,))
 
     def cancel(self, node_id: int, partition: Partition) -> None:
-        """End the move of a replica, if there is one; the replica remains where it is."""
+        """End the move of a replica, if there is one; the replica remains where it is.
+
+        `save` lets the next start know of it.
+        """
         self._moves.pop(_Replica(node_id, partition.topic_id, partition.index), None)
-        self._save()
 
     def future(self, node_id: int, partition: Partition) -> FutureReplica | None:
         """Return the future replica of a node's replica; None if the replica does not move."""
@@ -103,7 +117,7 @@ class ReplicaMoves:
 
     def stop(self) -> None:
         """Stop all moves; the next start of the cluster continues them."""
-        self._save()
+        self.save()
         self._moves.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -116,23 +130,22 @@ class ReplicaMoves:
         except OSError:
             return
         self._has_file = True
-        for node_id, topic_id, index, path, end_offset, size_bytes in json.loads(content):
-            replica = _Replica(node_id, bytes.fromhex(topic_id), index)
+        for replica, path, end_offset, size_bytes in _stored_moves(content):
             partition = self._partition(replica)
-            node = self._cluster.nodes.get(node_id)
-            if partition is None or node is None or path not in self._directories.paths(node_id):
+            node = self._cluster.nodes.get(replica.node_id)
+            if partition is None or node is None or path not in self._directories.paths(node.id):
                 continue
             move = self._moves[replica] = FutureReplica(path, partition.log.start_offset)
             move.end_offset = min(max(end_offset, move.end_offset), partition.log.end_offset)
             move.size_bytes = size_bytes
         self.advance()
-        self._save()
+        self.save()
 
     @property
     def _path(self) -> str:
         return f"{self._directory.path}/{MOVES_FILE}"
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Store the moves for the next start; without a disk, it has none of them."""
         files = self._directory.files
         rows = [
@@ -156,21 +169,25 @@ class ReplicaMoves:
     def advance(self) -> None:
         """Copy as much as the rates of the nodes allow now, and end the moves that are complete."""
         known = len(self._moves)
-        for replica, move in [*self._moves.items()]:
-            partition = self._partition(replica)
+        self._advance([*self._moves])
+        if len(self._moves) != known:
+            self.save()
+
+    def _advance(self, replicas: Iterable[_Replica]) -> None:
+        assigned: dict[int, dict[tuple[bytes, int], str]] = {}
+        for replica in replicas:
+            move, partition = self._moves[replica], self._partition(replica)
             if partition is None:
                 del self._moves[replica]
             elif self._copy(replica.node_id, partition, move):
                 del self._moves[replica]
-                assigned = {(replica.topic_id, replica.partition): move.path}
-                self._cluster.metadata.defer(
-                    partial(self._directories.assign, replica.node_id, assigned)
-                )
+                of_node = assigned.setdefault(replica.node_id, {})
+                of_node[replica.topic_id, replica.partition] = move.path
         if self._moves and self._timer is None:
             clock = self._cluster.clock
             self._timer = clock.call_at(clock.now_ms() + _RETRY_MS, self._continue)
-        if len(self._moves) != known:
-            self._save()
+        for node_id, directories in assigned.items():
+            self._cluster.metadata.defer(partial(self._directories.assign, node_id, directories))
 
     def _continue(self) -> None:
         self._timer = None

@@ -139,7 +139,7 @@ def handle_alter_replica_log_dirs(
     for requested in request.dirs:
         for topic in requested.topics:
             paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, requested.path))
-    return AlterReplicaLogDirsResponse(
+    response = AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
                 topic_name=name,
@@ -154,6 +154,9 @@ def handle_alter_replica_log_dirs(
             for name, path_by_index in in_steps(paths.items())
         ]
     )
+    if len(call.node.cluster.log_directories.paths(call.node.id)) > 1:
+        call.node.cluster.log_directories.moves.save()
+    return response
 
 
 def _move_replica(node: Node, topic: str, index: int, path: str) -> ErrorCode:

@@ -18,6 +18,7 @@ from tests.unit.data_plane import batch_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafkalite.metadata.image import MetadataDelta
     from kafkalite.partitions.partition import Partition
 
 _VALUE = b"v" * 10_000
@@ -126,6 +127,7 @@ def slowed(tmp_path: Path, files: MemoryFiles) -> TestCluster:
     append(wire, 6)
     limit(wire, "2000")
     wire.cluster.log_directories.moves.begin(1, partition_of(wire), "/b")
+    wire.cluster.log_directories.moves.save()
     return wire
 
 
@@ -150,6 +152,7 @@ def test_a_cancelled_move_does_not_continue(
 ) -> None:
     assert has_file(files, tmp_path)
     slowed.cluster.log_directories.moves.cancel(1, partition_of(slowed))
+    slowed.cluster.log_directories.moves.save()
     assert not has_file(files, tmp_path)
     slowed.restart()
     assert slowed.cluster.log_directories.moves.future(1, partition_of(slowed)) is None
@@ -166,3 +169,39 @@ def test_a_move_of_a_deleted_topic_does_not_continue(
     files.write(path, content)
     wire = TestCluster(tmp_path, config={"log.dirs": "/a,/b", **_FETCH}, files=files)
     assert list(wire.cluster.log_directories.moves.targets(1)) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'[[1, "ab', b"\0" * 40, b"5", b"[null]", b"[[1,2,3,4,5,6]]"]
+)
+def test_a_damaged_file_has_no_moves(
+    slowed: TestCluster, files: MemoryFiles, tmp_path: Path, content: bytes
+) -> None:
+    slowed.end()
+    files.write(f"{tmp_path}/{MOVES_FILE}", content)
+    wire = TestCluster(tmp_path, config={"log.dirs": "/a,/b", **_FETCH}, files=files)
+    assert list(wire.cluster.log_directories.moves.targets(1)) == []
+    assert (place(wire), has_file(files, tmp_path)) == ("/a", False)
+
+
+def test_many_moves_end_in_one_change(tmp_path: Path) -> None:
+    count = 500
+    wire = TestCluster(tmp_path, config={"log.dirs": "/a,/b", **_FETCH})
+    new = NewTopic(name="t", partitions=count, replication_factor=1)
+    wire.cluster.metadata.create_topics([new])
+    limit(wire, "1")
+    topic = wire.cluster.partitions.topic("t")
+    assert topic is not None
+    moves = wire.cluster.log_directories.moves
+    for partition in topic.partitions:
+        partition.append(BatchView(batch_of(b"v")), wire.clock.now_ms())
+        partition.append(BatchView(batch_of(_VALUE)), wire.clock.now_ms())
+        moves.begin(1, partition, "/b")
+    assert list(moves.targets(1)) == ["/b"] * count
+    changes: list[MetadataDelta] = []
+    wire.cluster.metadata.subscribe(lambda _, delta: changes.append(delta))
+    limit(wire, None)
+    assert list(moves.targets(1)) == []
+    images = wire.cluster.metadata.image.topics["t"].partitions
+    assert {wire.cluster.log_directories.path_of(1, image) for image in images} == {"/b"}
+    assert len(changes) == 2
