@@ -99,6 +99,7 @@ class MetadataController:
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self._is_publishing = False
+        self._is_making_deferred = False
         self._unpublished: deque[tuple[MetadataImage, MetadataDelta]] = deque()
         """Images that the listeners have not received yet."""
         self._must_flush = False
@@ -130,8 +131,18 @@ class MetadataController:
             self._make_deferred_changes()
 
     def _make_deferred_changes(self) -> None:
-        while self._deferred:
-            self._deferred.popleft()()
+        """Make all deferred changes; the one that publishes another change leaves it to its caller.
+
+        Otherwise many deferred changes would be made by calls in each other.
+        """
+        if self._is_making_deferred:
+            return
+        self._is_making_deferred = True
+        try:
+            while self._deferred:
+                self._deferred.popleft()()
+        finally:
+            self._is_making_deferred = False
 
     def start(self, racks: Mapping[int, str | None]) -> None:
         """Read the log, then make the cluster consist of the nodes in `racks`: node id → rack.

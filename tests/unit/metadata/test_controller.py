@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from math import inf
 
 import pytest
@@ -270,6 +272,23 @@ def test_deferred_change_is_made_after_all_published_ones() -> None:
     cluster.controller.subscribe(listen)
     create("t")
     assert seen == [["t"], ["t", "u"], ["t", "u", "v"]]
+
+
+def test_deferred_changes_are_as_many_as_a_change_needs() -> None:
+    cluster = MetadataCluster()
+    count = sys.getrecursionlimit() // 2
+
+    def create(name: str) -> None:
+        cluster.controller.create_topics([NewTopic(name=name)])
+
+    def listen(image: MetadataImage, _: MetadataDelta) -> None:
+        if len(image.topics) == 1:
+            for index in range(count):
+                cluster.controller.defer(partial(create, f"t{index}"))
+
+    cluster.controller.subscribe(listen)
+    create("first")
+    assert len(cluster.image.topics) == count + 1
 
 
 def replayed(*records: object) -> MetadataShard:
