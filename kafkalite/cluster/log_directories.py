@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from kafkalite.storage.data_directory import DataDirectory
 
 _ALL: Final = ("*",)
+MAX_PREFERENCES: Final = 50_000
+"""The number of replicas whose directories a node remembers before it has them.
+
+Kafka has no limit, but a client can name any number of topics that will never exist.
+"""
 
 
 class DirectoryIds:
@@ -159,8 +164,14 @@ class LogDirectories:
     # --- replicas ------------------------------------------------------------------------------
 
     def prefer(self, node_id: int, topic: str, index: int, path: str) -> None:
-        """Place a replica that the node does not have yet in a directory, when it is assigned."""
-        self._preferred.setdefault(node_id, {})[topic, index] = path
+        """Place a replica that the node does not have yet in a directory, when it is assigned.
+
+        A node does not remember it if it has too many such replicas, or one directory only.
+        """
+        preferred = self._preferred.setdefault(node_id, {})
+        is_known = (topic, index) in preferred
+        if len(self.paths(node_id)) > 1 and (is_known or len(preferred) < MAX_PREFERENCES):
+            preferred[topic, index] = path
 
     @property
     def moves(self) -> ReplicaMoves:

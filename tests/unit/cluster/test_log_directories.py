@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.cluster import log_directories
 from kafkalite.cluster.log_directories import DirectoryIds
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
@@ -107,6 +108,19 @@ def test_a_node_has_directories_of_its_own(tmp_path: Path) -> None:
     assert (found.paths(1), found.paths(2)) == (("/a", "/b"), ("/x",))
     directories.create("t", (2,), (2,))
     assert directories.of("t", 2) == ["/x", "/x"]
+
+
+def test_preferred_directories_are_remembered_up_to_a_limit(
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_directories, "MAX_PREFERENCES", 2)
+    for index, path in ((0, "/a"), (1, "/a"), (2, "/a"), (0, "/b"), (1, "/b")):
+        directories.wire.cluster.log_directories.prefer(1, "t", index, path)
+    directories.create("t", (1,), (1,), (1,))
+    assert directories.of("t", 1) == ["/b", "/b", "/a"]
+    directories.wire.cluster.log_directories.prefer(1, "u", 0, "/b")
+    directories.create("u", (1,))
+    assert directories.of("u", 1) == ["/b"]
 
 
 @pytest.mark.parametrize("offline", ["/a", "/b"])
