@@ -6,6 +6,7 @@ The rules are those of LogValidator in Kafka 3.9, whose logs have format 2 only 
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.turns import iterate_with_pauses, run_in_thread
@@ -16,11 +17,18 @@ from kafkalite.storage.batch import (
     LOG_APPEND_TIME,
     MAGIC_2,
     MAGIC_POSITION,
+    MAX_DECOMPRESSED_RECORDS,
     NO_TIMESTAMP,
     BatchView,
     build_batch,
 )
-from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, NO_COMPRESSION, decompress
+from kafkalite.storage.compression import (
+    CODEC_NUMBERS,
+    CODECS,
+    NO_COMPRESSION,
+    OversizedDataError,
+    decompress,
+)
 from kafkalite.storage.message_format import (
     MAGIC_0,
     MAGIC_1,
@@ -59,16 +67,17 @@ class MessageSet:
         """Return the batch with the messages as its records; None if there are no messages.
 
         Raises KafkaError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for messages that do not
-        belong together, UNKNOWN_SERVER_ERROR for those that Kafka fails to decode.
+        belong together, UNKNOWN_SERVER_ERROR for those that Kafka fails to decode,
+        MESSAGE_TOO_LARGE for more than MAX_DECOMPRESSED_RECORDS and for too many bytes.
         """
         try:
-            outer = [
-                decode_message(*each) for each in iterate_with_pauses(split_messages(self._records))
-            ]
+            outer = _decode(self._records)
             if not outer:
                 return None
             codec = _codec_of(outer)
             inner = outer if codec == NO_COMPRESSION else unwrap(outer[0])
+        except OversizedDataError as error:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
         except MalformedRecordsError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         records = [_record(message) for message in iterate_with_pauses(inner)]
@@ -93,6 +102,15 @@ def takes_long(records: Buffer) -> bool:
         len(records) > _ATTRIBUTES_POSITION
         and bool(records[_ATTRIBUTES_POSITION] & COMPRESSION_MASK)
     )
+
+
+def _decode(data: Buffer) -> list[Message]:
+    """Return the messages of a set; raises OversizedDataError for too many to have in memory."""
+    entries = islice(split_messages(data), MAX_DECOMPRESSED_RECORDS + 1)
+    messages = [decode_message(*each) for each in iterate_with_pauses(entries)]
+    if len(messages) > MAX_DECOMPRESSED_RECORDS:
+        raise OversizedDataError(f"more than {MAX_DECOMPRESSED_RECORDS} messages in one set")
+    return messages
 
 
 def _codec_of(messages: Sequence[Message]) -> int:
@@ -124,8 +142,7 @@ def unwrap(wrapper: Message) -> Sequence[Message]:
         raise _invalid("no message set that its format can have")
     if codec == _LZ4 and wrapper.magic == MAGIC_0:
         value = to_standard_lz4(value)
-    entries = split_messages(decompress(codec, value))
-    messages = [decode_message(*each) for each in iterate_with_pauses(entries)]
+    messages = _decode(decompress(codec, value))
     if not messages:
         raise _invalid("an empty compressed message")
     _check_formats(messages, wrapper.magic)

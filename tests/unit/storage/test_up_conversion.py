@@ -6,6 +6,7 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage import up_conversion
 from kafkalite.storage.compression import CODEC_NUMBERS, compress
 from kafkalite.storage.message_format import Message, encode_message
 from kafkalite.storage.old_lz4 import to_old_lz4
@@ -44,6 +45,16 @@ def test_the_append_time_of_the_wrapper_is_that_of_the_inner_messages() -> None:
     assert converted is not None
     assert converted.is_log_append_time
     assert converted.records()[0].timestamp == BASE_TIMESTAMP
+
+
+def test_too_many_messages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(up_conversion, "MAX_DECOMPRESSED_RECORDS", 2)
+    messages = [Message(index, 0, 0, -1, None, b"") for index in range(3)]
+    for data in (b"".join(map(encode_message, messages)), wrapped("gzip", 0, *messages)):
+        with pytest.raises(KafkaError, match="more than 2 messages in one set") as raised:
+            MessageSet(data).to_batch()
+        assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert MessageSet(wrapped("gzip", 0, *messages[:2])).to_batch() is not None
 
 
 def test_no_messages_have_no_batch() -> None:
