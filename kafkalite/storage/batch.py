@@ -214,10 +214,13 @@ class BatchView:
 
     def records(self) -> list[Record]:
         """Decompress and decode the records; raises MalformedRecordsError if that fails."""
-        body = self.body()
+        return list(self.decode(self.body()))
+
+    def decode(self, body: bytes) -> Iterator[Record]:
+        """Return the records of a decompressed body, which may raise MalformedRecordsError."""
         base_offset, base_timestamp = self.base_offset, self.base_timestamp
         append_time = self.max_timestamp if self.is_log_append_time else None
-        return [
+        return (
             Record(
                 base_offset + record.offset_delta,
                 base_timestamp + record.timestamp_delta if append_time is None else append_time,
@@ -226,7 +229,7 @@ class BatchView:
                 decode_headers(body, record.headers_position, record.end_position),
             )
             for record in scan_records(body, self.record_count)
-        ]
+        )
 
     def key_values(self) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Yield only keys and values, for replay; raises MalformedRecordsError if that fails."""

@@ -6,9 +6,10 @@ transaction markers are left out, and the compression of each batch remains.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.ports.turns import iterate_with_pauses
+from kafkalite.ports.turns import iterate_with_pauses, run_in_thread
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import HEADER_SIZE, LOG_APPEND_TIME, split_batches
@@ -17,7 +18,7 @@ from kafkalite.storage.message_format import ENTRY, MAGIC_0, Message, encode_mes
 from kafkalite.storage.old_lz4 import to_old_lz4
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkalite.ports.files import Buffer
     from kafkalite.storage.batch import BatchView
@@ -27,7 +28,8 @@ _LZ4: Final = CODEC_NUMBERS["lz4"]
 _ZSTD: Final = CODEC_NUMBERS["zstd"]
 _CHUNK_BYTES: Final = 128 * 1024
 """The size of the batches that Kafka converts at once."""
-
+_SHORT_BYTES: Final = 16 * 1024
+"""Up to this size, a thread for decompression costs more than it saves."""
 _NO_OFFSET: Final = -1
 
 
@@ -96,7 +98,8 @@ def _convertible(chunk: Sequence[BatchView]) -> list[BatchView]:
 def _convert(batch: BatchView, magic: int, first_offset: int) -> bytes:
     codec = batch.compression
     attributes = LOG_APPEND_TIME if magic > MAGIC_0 and batch.is_log_append_time else 0
-    records = batch.records()
+    run = run_in_thread if batch.size > _SHORT_BYTES else _call
+    records = [*iterate_with_pauses(batch.decode(run(batch.body)))]
     if codec == NO_COMPRESSION:
         return _encode(
             (record for record in records if record.offset >= first_offset), magic, attributes
@@ -105,13 +108,17 @@ def _convert(batch: BatchView, magic: int, first_offset: int) -> bytes:
         return b""
     # Inner offsets are relative since format 1.
     base_offset = records[0].offset if magic > MAGIC_0 else 0
-    payload = compress(codec, _encode(records, magic, attributes, base_offset))
+    payload = run(partial(compress, codec, _encode(records, magic, attributes, base_offset)))
     if codec == _LZ4 and magic == MAGIC_0:
         payload = to_old_lz4(payload)
     timestamp = max(record.timestamp for record in records)
     return encode_message(
         Message(records[-1].offset, magic, attributes | codec, timestamp, None, payload)
     )
+
+
+def _call(function: Callable[[], bytes]) -> bytes:
+    return function()
 
 
 def _encode(records: Iterable[Record], magic: int, attributes: int, base_offset: int = 0) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
@@ -19,6 +20,7 @@ from kafkalite.storage.down_conversion import to_messages
 from kafkalite.storage.message_format import Message, decode_message, split_messages
 from kafkalite.storage.old_lz4 import to_standard_lz4
 from kafkalite.storage.record_format import NewRecord
+from tests.unit.ports.worker_tasks import OVER, worker_with
 
 RECORDS = [
     NewRecord(b"k", b"v" * 60, 5, (("h", b"x"),)),
@@ -104,3 +106,15 @@ def test_markers_have_no_messages() -> None:
     converted = messages(to_messages(stored(0) + marker + stored(4), 1, 0))
     assert [each.offset for each in converted] == [0, 1, 2, 4, 5, 6][: len(converted)]
     assert to_messages(b"", 0, 0) == b""
+
+
+def test_other_work_runs_while_many_records_are_decoded_and_encoded() -> None:
+    data = stored(0, [NewRecord(None, b"", 5)] * (2 * ELEMENTS_PER_PAUSE))
+    results: list[bytes] = []
+    worker = worker_with(lambda: results.append(to_messages(data, 0, 0)))
+    turns = 1
+    while worker.take_turn(OVER) is not None:
+        turns += 1
+    worker.end()
+    assert len(messages(results[0])) > ELEMENTS_PER_PAUSE
+    assert turns == 5
