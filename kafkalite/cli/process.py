@@ -82,7 +82,8 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
     value; logs a warning for a key of the file that is ignored.
     """
     _hide_secret_settings((*arguments.config, *arguments.node_config))
-    from_file = {} if arguments.properties is None else _read_properties(arguments.properties, log)
+    path, as_version = arguments.properties, arguments.as_version
+    from_file = {} if path is None else _read_properties(path, log, as_version)
     settings = Settings(
         listen=arguments.listen,
         advertise=arguments.advertise,
@@ -90,9 +91,9 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         brokers=arguments.brokers,
         data_directory=None if arguments.data_dir is None else _directory(arguments.data_dir),
         topics=parse_topics(arguments.topic),
-        config={**from_file, **_known_config(arguments.config)},
+        config={**from_file, **_known_config(arguments.config, as_version)},
         node_config=parse_node_config(arguments.node_config),
-        as_version=arguments.as_version,
+        as_version=as_version,
         defaults=arguments.defaults,
         users=_users_from(arguments.user),
         tls=arguments.tls,
@@ -346,19 +347,19 @@ def _directory(text: str) -> str:
     return os.path.expanduser(text)  # noqa: PTH111 - Path adds nothing here
 
 
-def _known_config(texts: Sequence[str]) -> Mapping[str, str]:
+def _known_config(texts: Sequence[str], as_version: str | None) -> Mapping[str, str]:
     """Return the settings of `--config`; raises SettingsError for an unknown one."""
     config = parse_config(texts)
     for name in config:
-        if not is_known_key(name):
+        if not is_known_key(name, as_version):
             hint = "; unknown keys of other programs may be in a file: --properties FILE"
             is_of_brokers = name in dynamic_broker_keys()
             raise SettingsError(unknown_key_message(name) + ("" if is_of_brokers else hint))
     return config
 
 
-def _read_properties(path: str, log: Log) -> Mapping[str, str]:
+def _read_properties(path: str, log: Log, as_version: str | None) -> Mapping[str, str]:
     # Imported here: a broker without a properties file does not need it.
     from kafkalite.cli.properties import read_properties  # noqa: PLC0415
 
-    return read_properties(path, log)
+    return read_properties(path, log, as_version)

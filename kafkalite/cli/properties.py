@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from kafkalite.server.logging import Log
 
 
-def read_properties(path: str, log: Log) -> dict[str, str]:
+def read_properties(path: str, log: Log, as_version: str | None = None) -> dict[str, str]:
     """Return the broker configurations in a file; log a warning for each unknown key.
 
-    Raises SettingsError if the file cannot be read.
+    Known are the keys of 4.4, and those of the release `as_version`. Raises SettingsError if the
+    file cannot be read.
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - Path adds nothing here
@@ -29,7 +30,8 @@ def read_properties(path: str, log: Log) -> dict[str, str]:
         raise SettingsError(f"cannot read properties file {path}: {error.strerror}") from error
     except (ValueError, javaproperties.InvalidUEscapeError) as error:
         raise SettingsError(f"cannot read properties file {path}: {error}") from error
+    known = {name: value for name, value in config.items() if is_known_key(name, as_version)}
     for name in config:
-        if not is_known_key(name):
+        if name not in known:
             log.warning("unknown setting is ignored", file=path, key=name)
-    return {name: value for name, value in config.items() if is_known_key(name)}
+    return known

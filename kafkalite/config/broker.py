@@ -72,14 +72,17 @@ def strip_listener_prefix(name: str) -> str:
     return name.split(".", 3)[-1]
 
 
-def is_known_key(name: str) -> bool:
+def is_known_key(name: str, as_version: str | None = None) -> bool:
     """Return whether a properties file may have this key.
 
-    It may have the keys of brokers and of the authorizer, and keys with one of
-    `_UNVALIDATED_PREFIXES`.
+    It may have the keys of brokers and of the authorizer, keys with one of `_UNVALIDATED_PREFIXES`,
+    and those that a later release than `as_version` removed. Raises ConfigError if that is unknown.
     """
     return (
-        name in broker_keys() or name in authorizer_keys() or name.startswith(_UNVALIDATED_PREFIXES)
+        name in broker_keys()
+        or name in authorizer_keys()
+        or name.startswith(_UNVALIDATED_PREFIXES)
+        or (as_version is not None and name in _removed_keys(emulated_release(as_version)))
     )
 
 

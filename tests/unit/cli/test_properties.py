@@ -45,6 +45,16 @@ def test_unknown_key_is_ignored_with_a_warning(tmp_path: Path) -> None:
     assert str(file) in line
 
 
+def test_keys_of_the_emulated_release_are_known(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text("log.message.downconversion.enable=false\nnum.io.thread=3\n")
+    output = io.StringIO()
+    found = read_properties(str(file), Log(stream=output), "3.9")
+    assert found == {"log.message.downconversion.enable": "false"}
+    assert "downconversion" not in output.getvalue()
+    assert read_properties(str(file), Log(stream=output), "4.0") == {}
+
+
 @pytest.mark.parametrize("content", [b"a=\\u12", None])
 def test_unreadable_file_is_rejected(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "p"

@@ -211,6 +211,14 @@ def test_a_broker_begins_with_a_scenario(tmp_path: Path) -> None:
     assert scenario_from(parsed()) is None
 
 
+def test_an_option_may_have_a_setting_of_the_emulated_release() -> None:
+    option = "--config=log.message.downconversion.enable=false"
+    settings = settings_from(parsed("--as-version=3.9", option), Log())
+    assert settings.config == {"log.message.downconversion.enable": "false"}
+    with pytest.raises(SettingsError, match=r"^Unknown configuration log\.message\.downconversion"):
+        settings_from(parsed("--as-version=4.0", option), Log())
+
+
 def parsed(*options: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_broker_options(parser, OPTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, is_known_key
 from kafkalite.config.definitions import ConfigError, ConfigType, UpdateMode
 from kafkalite.config.keys import broker_keys, group_config_keys, old_topic_keys
 from kafkalite.config.older_keys import (
@@ -76,6 +76,15 @@ def test_targets_of_groups_were_computed_at_once_before_4_3(release: str, interv
     config = BrokerConfig.from_text(as_version=release)
     for group_type in ("consumer", "share", "streams"):
         assert config.int(f"group.{group_type}.assignment.interval.ms") == interval_ms
+
+
+def test_a_removed_key_is_known_in_its_release_only() -> None:
+    key = "leader.imbalance.per.broker.percentage"
+    assert is_known_key(key, "3.9")
+    assert not is_known_key(key, "4.4")
+    assert not is_known_key(key)
+    with pytest.raises(ConfigError, match=r"^as-version '9' is not one of "):
+        is_known_key(key, "9")
 
 
 def test_a_removed_key_can_be_set_in_its_release_only() -> None:
