@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_MAX_STORE_BYTES = 16 * 1024 * 1024
+
+
 def read_key_file(path: str) -> bytes:
     """Return the content of a file; raises OSError."""
     with open(path, "rb") as file:
@@ -73,6 +76,14 @@ def read_small_file(path: str, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise OSError(f"{path} is larger than {max_bytes} bytes")
     return content
+
+
+def read_store_file(path: str) -> bytes:
+    """Return the content of a key store or trust store; raises OSError as `read_small_file`.
+
+    A client can change the path while the broker runs, and a pipe would stop it.
+    """
+    return read_small_file(path, _MAX_STORE_BYTES)
 
 
 def _open_regular(path: str, flags: int) -> int:

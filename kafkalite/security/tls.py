@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.security_protocols import SecurityProtocol
-from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
+from kafkalite.ports.key_files import modification_time_ns, read_store_file, temporary_key_file
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.security.key_stores import (
@@ -243,7 +243,7 @@ def _check_identity(current: KeyMaterial, new: KeyMaterial, security: ListenerSe
 def _read_key(security: ListenerSecurity) -> KeyMaterial:
     """Return the key and the certificates of a listener; raises TlsError."""
     try:
-        key = read_key_store(security, read_key_file)
+        key = read_key_store(security, read_store_file)
     except KeyStoreError as error:
         raise TlsError(f"listener {security.name}: {error}") from error
     if key is None:
@@ -257,7 +257,7 @@ def _read_key(security: ListenerSecurity) -> KeyMaterial:
 def _read_trusted(security: ListenerSecurity) -> str | None:
     """Return the trust store of a listener as PEM, None if it has none; raises TlsError."""
     try:
-        return read_trust_store(security, read_key_file)
+        return read_trust_store(security, read_store_file)
     except KeyStoreError as error:
         raise TlsError(f"listener {security.name}: {error}") from error
 
@@ -283,7 +283,11 @@ def _new_context(
         # OpenSSL refuses keys and certificates that Java accepts, such as those with SHA-1.
         _accept_weak_certificates(context)
         _load_key(context, key, security)
-        warn(f"listener {security.name}: Kafka accepts it, many clients do not: {error}")
+        reason = openssl_reason(error.__cause__) if isinstance(error.__cause__, OSError) else error
+        warn(
+            f"listener {security.name}: many clients refuse the key and certificate in "
+            f"{_place_of_key(security)}, which Kafka accepts: {reason}"
+        )
     else:
         _accept_weak_certificates(context)
     if _has_dsa_key(key.pem):
@@ -346,11 +350,15 @@ def load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecuri
         with temporary_key_file(key.pem.encode()) as path:
             context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:
-        place = security.str_or_none("ssl.keystore.location") or "ssl.keystore.key"
+        place = _place_of_key(security)
         raise TlsError(
             f"cannot use key and certificate in {place}: "
             f"{_missing_part(key.pem) or openssl_reason(error)}"
         ) from error
+
+
+def _place_of_key(security: ListenerSecurity) -> str:
+    return security.str_or_none("ssl.keystore.location") or "ssl.keystore.key"
 
 
 def _missing_part(pem: str) -> str:

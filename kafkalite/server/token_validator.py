@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import broker_keys
 from kafkalite.ports.http_get import http_get
-from kafkalite.ports.key_files import read_key_file
+from kafkalite.ports.key_files import read_store_file
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.key_stores import KeyStoreError, read_trust_store
 from kafkalite.security.listener_security import ProposedValues
@@ -220,7 +220,7 @@ def _certificates(security: ListenerSecurity, options: Mapping[str, str]) -> str
         return definition.default if text is None else definition.parse(text)
 
     try:
-        return read_trust_store(security._replace(config=ProposedValues(get)), read_key_file)
+        return read_trust_store(security._replace(config=ProposedValues(get)), read_store_file)
     except KeyStoreError as error:
         key = f"{security.prefix}{OAUTHBEARER.lower()}.sasl.jaas.config"
         raise ConfigError(key, f"{key}: {error}") from error

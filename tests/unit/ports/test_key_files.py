@@ -13,6 +13,7 @@ from kafkalite.ports.key_files import (
     modification_time_ns,
     read_key_file,
     read_small_file,
+    read_store_file,
     remove_key_file,
     temporary_key_file,
     write_key_file,
@@ -64,6 +65,9 @@ def test_a_small_file_is_regular_and_within_the_limit(tmp_path: Path) -> None:
     for other in (pipe, str(tmp_path), "/dev/zero"):
         with pytest.raises(OSError, match="is not a regular file"):
             read_small_file(other, 5)
+        with pytest.raises(OSError, match="is not a regular file"):
+            read_store_file(other)
+    assert read_store_file(str(path)) == b"12345"
 
 
 def test_a_file_is_open_to_others_if_they_read_or_write_it(tmp_path: Path) -> None:
