@@ -87,7 +87,9 @@ class FunctionCheck:
         del variables, limit_s
         try:
             self._function(cluster)
-        except Exception as error:  # noqa: BLE001 - of the user's function
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - sys.exit() and pytest.fail(), too
             name, text = type(error).__name__, str(error)
             first = text.partition("\n")[0]
             sentence = f"the check failed: {name}" + (f": {first}" if first else "")
@@ -119,6 +121,8 @@ def _function(module_name: str, name: str) -> Callable[[Broker], Any]:
     text = f"--check {module_name}:{name}"
     try:
         module = import_module(module_name)
+    except SystemExit as error:
+        raise CheckError(f"{text}: cannot import {module_name}: it ends the process") from error
     except Exception as error:  # the module is the user's
         raise CheckError(f"{text}: cannot import {module_name}: {error}") from error
     function = getattr(module, name, None)

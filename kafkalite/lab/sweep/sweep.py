@@ -221,7 +221,7 @@ class Sweep:
         """
         pending = iter(tuple(schedules))
         lock = Lock()
-        results: SimpleQueue[CaseResult | Exception | None] = SimpleQueue()
+        results: SimpleQueue[CaseResult | BaseException | None] = SimpleQueue()
 
         def work() -> None:
             try:
@@ -231,7 +231,7 @@ class Sweep:
                     if schedule is None:
                         break
                     results.put(self.run_shrunk(schedule))
-            except Exception as error:  # noqa: BLE001 - the caller raises it
+            except BaseException as error:  # noqa: BLE001 - the caller raises it
                 results.put(error)
             finally:
                 results.put(None)
@@ -243,13 +243,13 @@ class Sweep:
 
 
 def _until_all_end(
-    results: SimpleQueue[CaseResult | Exception | None], workers: int
+    results: SimpleQueue[CaseResult | BaseException | None], workers: int
 ) -> Iterator[CaseResult]:
     while workers:
         result = results.get()
         if result is None:
             workers -= 1
-        elif isinstance(result, Exception):
+        elif isinstance(result, BaseException):
             raise result
         else:
             yield result

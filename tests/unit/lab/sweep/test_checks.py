@@ -25,6 +25,9 @@ def passes(cluster): ...
 def fails(cluster):
     assert False, "2 bills of 3\\nfor the shop"
 
+def exits(cluster):
+    raise SystemExit("2 bills of 3")
+
 async def waits(cluster): ...
 
 LIMIT = 5
@@ -36,6 +39,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Write a module in the present directory."""
     (tmp_path / "own_checks.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "broken_checks.py").write_text("1 / 0", encoding="utf-8")
+    (tmp_path / "script_checks.py").write_text("raise SystemExit", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     monkeypatch.delitem(sys.modules, "own_checks", raising=False)
@@ -63,6 +67,10 @@ def test_a_function_fails_by_an_exception(module: str) -> None:
         "the check failed: AssertionError: 2 bills of 3",
         "AssertionError: 2 bills of 3\nfor the shop",
     )
+    assert found_by((f"{module}:exits",)) == (
+        "the check failed: SystemExit: 2 bills of 3",
+        "SystemExit: 2 bills of 3",
+    )
 
 
 def test_a_command_fails_by_its_exit_status() -> None:
@@ -83,6 +91,7 @@ def test_a_command_fails_by_its_exit_status() -> None:
         ("own_checks:waits", "the function is a coroutine function; it must not be async"),
         ("no_checks:passes", "cannot import no_checks: No module named 'no_checks'"),
         ("broken_checks:passes", "cannot import broken_checks: division by zero"),
+        ("script_checks:passes", "cannot import script_checks: it ends the process"),
     ],
 )
 @pytest.mark.usefixtures("module")
