@@ -281,10 +281,17 @@ class _Output:
             for line in table_lines(header, rows):
                 print_output(f"{line}\n")
         print_output(f"{summary(results, total)}\n")
+        errors: list[OSError] = []
         for path, text in self._paths:
             shape = text(results, self._options, total)
-            # Arguments of the command can have bytes that are not UTF-8.
-            Path(path).write_text(shape, encoding="utf-8", errors="backslashreplace")
+            try:
+                # Arguments of the command can have bytes that are not UTF-8.
+                Path(path).write_text(shape, encoding="utf-8", errors="backslashreplace")
+            except OSError as error:
+                error.filename = path  # a full disk may be noticed by a flush, which names none
+                errors.append(error)
+        if errors:  # the other files have been written
+            raise errors[0]
         return FAILED_STATUS if any(each.verdict.is_finding for each in results) else 0
 
 
@@ -338,19 +345,16 @@ def _sweep(
     done = {each.schedule for each in output.results}
     pending = [each for each in schedules if each not in done]
     total = len(pending) + len(output.results)
-    interrupted = False
     try:
         with _Progress(len(pending)) as progress:
             for each in sweep.run_all(pending, _is_over(deadline)):
                 output.add(each)
                 progress.add(each)
-    except KeyboardInterrupt:
-        interrupted = True
+    except BaseException:  # Ctrl-C, a full disk or a command that is gone: report what was found
         sweep.stop()
-    status = output.write(total)
-    if interrupted:
-        raise KeyboardInterrupt
-    return status
+        output.write(total)
+        raise
+    return output.write(total)
 
 
 def _is_over(deadline: float | None) -> Callable[[], bool]:

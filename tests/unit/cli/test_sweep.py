@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,24 @@ def test_random_schedules_are_shrunk(capsys: pytest.CaptureFixture[str]) -> None
     assert run(*options, *CARELESS) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] in {f"failed: ApiVersions#{number} request-lost" for number in (1, 2)}
+
+
+def test_what_was_found_is_reported_although_the_sweep_cannot_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, runs, report = (tmp_path / name for name in ("service", "runs", "sweep.json"))
+    tiny = shlex.join([sys.executable, "-IS", str(TINY), "careless"])
+    service.write_text(
+        f'#!/bin/sh\necho >> {runs}\n[ "$(wc -l < {runs})" -lt 5 ] || rm "$0"\nexec {tiny}\n'
+    )
+    service.chmod(0o755)
+    options = ["--only", "*-lost", "--html", "/dev/full", "--json", str(report)]
+    assert run(*options, "--brokers", "1", "--", str(service)) == 2
+    output = capsys.readouterr()
+    assert output.out.splitlines()[-1] == "2 cases: 1 failed, 1 not run"
+    assert json.loads(report.read_text())["findings"] == 1
+    assert "kafkalite: /dev/full: no space left on device" in output.err
+    assert "Traceback" not in output.err
 
 
 @pytest.mark.parametrize(
