@@ -40,6 +40,8 @@ MARKER: Final = "kafkalite_sweep"
 _PLAIN_RUNS: Final = 2
 _CONFIRMATIONS: Final = 1
 _SUCCESS, _FAILURE = 0, 1
+_CASE: Final = "kafkalite_case"
+"""The attribute of the report of a case with its name."""
 _ARGUMENTS: Final[Mapping[str, Any]] = {"only": (), "skip": ("stalled",), "seed": 1, "limit": None}
 """Argument of the marker → its default."""
 
@@ -59,6 +61,28 @@ _VALID: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     ),
 }
 """Argument of the marker → whether a value is valid, and what would be."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the reports of cases, but not in a worker of xdist, whose controller names them."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_CaseNames(), "kafkalite-sweep-case-names")
+
+
+class _CaseNames:
+    """Adds the case to the name of its report.
+
+    xdist expects that a worker reports only tests that it has collected.
+    """
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Rename a report before it is shown."""
+        case = getattr(report, _CASE, None)
+        if case is not None:
+            path, line, domain = report.location
+            report.nodeid = f"{report.nodeid}[{case}]"
+            report.location = (path, line, f"{domain}[{case}]")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -209,6 +233,9 @@ def _run(item: pytest.Item, applied: _Applied | None) -> tuple[_Run, list[pytest
     Fixtures of other scopes than `function` remain for the next run.
     """
     # As plugins that repeat tests do: pytest has no function for that.
+    if isinstance(item.parent, pytest.Class):  # each run has a new instance of the class
+        for name in ("_instance", "_obj"):
+            vars(item).pop(name, None)
     item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001
     item._report_sections.clear()  # noqa: SLF001
     run = item.stash[_RUN] = _Run(applied)
@@ -239,10 +266,9 @@ def _report_of(
     item: pytest.Item, case: Case, final: Verdict, called: pytest.TestReport
 ) -> pytest.TestReport:
     reasons = "; ".join(final.reasons) or final.outcome.value
-    name = _escaped(str(case))
     report = pytest.TestReport(
-        nodeid=f"{item.nodeid}[{name}]",
-        location=(item.location[0], item.location[1], f"{item.location[2]}[{name}]"),
+        nodeid=item.nodeid,
+        location=item.location,
         keywords=called.keywords,
         outcome="passed",
         longrepr=None,
@@ -252,6 +278,7 @@ def _report_of(
         start=called.start,
         stop=called.stop,
     )
+    setattr(report, _CASE, _escaped(str(case)))
     if final.is_finding:
         report.outcome = "failed"
         report.longrepr = called.longrepr if called.failed else reasons
@@ -272,11 +299,13 @@ def _reason_of_skip(item: pytest.Item, text: str) -> tuple[str, int, str]:
 
 
 def _skipped(item: pytest.Item, name: str, reason: str) -> pytest.TestReport:
-    return pytest.TestReport(
-        nodeid=f"{item.nodeid}[{name}]",
-        location=(item.location[0], item.location[1], f"{item.location[2]}[{name}]"),
+    report = pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
         keywords={},
         outcome="skipped",
         longrepr=_reason_of_skip(item, reason),
         when="call",
     )
+    setattr(report, _CASE, name)
+    return report

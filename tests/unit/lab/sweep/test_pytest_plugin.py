@@ -73,6 +73,16 @@ import pytest
 def test_with_no_case(kafkalite):
     test_tries_again(kafkalite, 2)
 """
+OF_CLASS = """
+class TestShop:
+    def setup_method(self):
+        self.runs = getattr(self, "runs", 0) + 1
+
+    @pytest.mark.kafkalite_sweep(only=["request-lost"])
+    def test_of_class(self, kafkalite):
+        test_tries_again(kafkalite, 2)
+        assert self.runs == 1
+"""
 INVALID = """
 import pytest
 
@@ -112,6 +122,15 @@ def test_fixtures_of_the_session_remain_for_all_cases(
     assert text.count("session begins") == text.count("session ends") == 1
     assert text.count("function begins") == text.count("function ends") == 3
     assert "ERROR test_fixtures.py::test_with_fixtures - RuntimeError: torn down" in text
+
+
+def test_workers_of_xdist_report_cases_and_each_run_has_a_new_instance_of_a_class(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = run(pytester, monkeypatch, TEST + OF_CLASS, "-p", "xdist.plugin", "-n", "1")
+    assert "PASSED test_client.py::TestShop::test_of_class[ApiVersions#1 request-lost]" in text
+    assert "FAILED test_client.py::test_tries_again[1][ApiVersions#1 request-lost]" in text
+    assert "2 failed, 6 passed" in text
 
 
 @pytest.mark.parametrize(
