@@ -196,6 +196,9 @@ def _schedule(arguments: Namespace) -> Schedule | None:
     if arguments.random is not None and arguments.random < 1:
         raise ValueError(f"--random {arguments.random} is not above 0")
     if arguments.case is not None:
+        for name in ("only", "skip", "random", "budget"):
+            if getattr(arguments, name):
+                raise ValueError(f"--{name} selects from all cases: it cannot be with --case")
         return parse_schedule(arguments.case)
     if arguments.keep:
         raise ValueError("--keep needs --case, which says whose broker to keep")

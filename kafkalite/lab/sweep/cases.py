@@ -11,11 +11,14 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.fault_rules import api_keys_by_name
+from kafkalite.gateway.fault_selection import has_entity
 from kafkalite.lab.sweep.failures import FAILURES
 from kafkalite.lab.sweep.requests import Partition, client_patterns
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import AnsweringNode, row
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.possible_errors import possible_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +107,13 @@ def parse_case(text: str) -> Case:
     if len(clients) > 1 or len(partitions) > 1:
         raise CaseError(f"case {text!r} has more words than such as {_EXAMPLE}")
     partition = _parse_partition(text, partitions[0]) if partitions else None
-    return Case(api, int(nth), failure, partition, clients[0] if clients else None)
+    case = Case(api, int(nth), failure, partition, clients[0] if clients else None)
+    if partition is not None and not has_entity(case.api_key, "partition"):
+        raise CaseError(f"case {text!r}: requests of {api} have no partitions")
+    error = case.kind.action.get("error")
+    if error is not None and ErrorCode[error] not in possible_errors(case.api_key):
+        raise CaseError(f"case {text!r}: Kafka never answers {api} with {error}")
+    return case
 
 
 def _parse_partition(text: str, word: str) -> Partition:

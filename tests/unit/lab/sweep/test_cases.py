@@ -9,12 +9,17 @@ from kafkalite.lab.sweep.cases import Case, CaseError, cases_of, ordered, parse_
 from kafkalite.lab.sweep.failures import FAILURES
 from kafkalite.lab.sweep.requests import Partition, SeenRequest
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.possible_errors import possible_errors
 from tests.unit.lab.sweep.seen import CONTEXT, ORDERS, of_member, produce
 
 
 @pytest.mark.parametrize("client", [None, "", "shop-*", "it's my shop", "orders-0", "client=a"])
 def test_the_text_form_of_a_case_can_be_read(client: str | None) -> None:
     for failure in FAILURES:
+        error = FAILURES[failure].action.get("error")
+        if error is not None and ErrorCode[error] not in possible_errors(ApiKey.PRODUCE):
+            continue
         for partition in (None, Partition("a.b_c-d", 12)):
             case = Case("Produce", 12, failure, partition, client)
             assert parse_case(str(case)) == case
@@ -39,6 +44,8 @@ def test_the_text_form_is_short() -> None:
         ("Produce#3 orders late", "'orders' is not a partition such as orders-0"),
         ("Produce#3 orders-0 orders-1 late", "has more words than"),
         ("Produce#3 'orders-0 late", "is not a case such as"),
+        ("Heartbeat#1 orders-0 late", "requests of Heartbeat have no partitions"),
+        ("Fetch#1 NOT_COORDINATOR", "Kafka never answers Fetch with NOT_COORDINATOR"),
     ],
 )
 def test_a_text_that_is_no_case_is_refused(text: str, reason: str) -> None:
