@@ -35,6 +35,7 @@ class CommandResult:
     status: int | None
     """The exit status, negative for a signal; None if the time limit ended it."""
     seconds: float
+    """The time that it took; the time limit if that ended it."""
     output: str
     """The end of what it wrote to stdout and stderr."""
     ignored_termination: bool = False
@@ -83,7 +84,7 @@ class Command:
             text = output.end()
         return CommandResult(
             status=None if ended_by_limit else status,
-            seconds=seconds,
+            seconds=limit_s if ended_by_limit else seconds,
             output=text,
             ignored_termination=any(ended_by_limit),
         )

@@ -259,7 +259,7 @@ def _problem(run: PlainRun, number: int) -> str | None:
     """Return why the command cannot be swept after a run without a failure, if it cannot."""
     result = run.command
     if result.status is None:
-        what = f"did not end within {result.seconds:.0f} s"
+        what = f"did not end within {result.seconds:g} s"
     elif result.status:
         what = f"ended with exit status {result.status}"
     elif not run.requests:

@@ -65,6 +65,7 @@ def test_a_command_that_ignores_termination_is_killed_with_its_group(
     source = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     result = python(IGNORES_TERMINATION.format(path)).run({}, 0.5)
     assert result.status is None
+    assert result.seconds == 0.5, "the time limit, without the time to end after SIGTERM"
     assert result.ignored_termination
     os.set_blocking(source, True)
     with open(source, "rb") as file:  # noqa: PTH123 - a descriptor
