@@ -117,7 +117,7 @@ def _run(arguments: Namespace) -> None:
             sweep.run_baseline(_report_baseline)
             schedules = _selected(sweep, arguments) if schedule is None else [schedule]
             if arguments.list:
-                print_output("".join(f"{schedule_text(each)}\n" for each in schedules))
+                print_output("".join(f"{printable(schedule_text(each))}\n" for each in schedules))
                 return
             if arguments.keep:
                 output.results.append(sweep.run(schedules[0], keep=_wait_for_interrupt))

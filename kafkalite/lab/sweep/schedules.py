@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MAX_FAILURES: Final = 5
 """The maximum number of failures of a random schedule."""
 _SEPARATOR: Final = " + "
+_EXAMPLE: Final = "'Produce#3 late + Fetch#1 request-lost'"
 
 
 def schedule_text(schedule: Sequence[Case]) -> str:
@@ -29,10 +31,27 @@ def parse_schedule(text: str) -> Schedule:
 
     Raises CaseError for another text.
     """
-    found = tuple(parse_case(part) for part in text.split(_SEPARATOR))
+    found = tuple(map(parse_case, _parts(text)))
     if len({*found}) < len(found):
         raise CaseError(f"{text!r} has a case twice")
     return found
+
+
+def _parts(text: str) -> list[str]:
+    """Return the texts of the cases of a schedule; the id of a client may have a separator."""
+    if _SEPARATOR not in text:
+        return [text]
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise CaseError(f"{text!r} is not cases such as {_EXAMPLE}") from None
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == _SEPARATOR.strip():
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [shlex.join(part) for part in parts]
 
 
 def random_schedules(cases: Sequence[Case], count: int, seed: int) -> Iterator[Schedule]:

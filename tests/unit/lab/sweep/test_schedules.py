@@ -21,11 +21,22 @@ FIVE = tuple(Case("Produce", number, "late") for number in range(1, 6))
 
 
 def test_the_text_form_can_be_read() -> None:
-    text = "Produce#3 orders-0 late + OffsetCommit#1 client='a + b' NOT_COORDINATOR"
     schedule = parse_schedule("Produce#3 orders-0 late + OffsetCommit#1 NOT_COORDINATOR")
     assert len(schedule) == 2
     assert parse_schedule(schedule_text(schedule)) == schedule
-    with pytest.raises(CaseError):
+
+
+@pytest.mark.parametrize("client", ["a + b", " + ", "+", "it's + c", "\x1b + \n"])
+def test_the_id_of_a_client_may_have_a_separator(client: str) -> None:
+    one = (Case("Produce", 1, "late", client=client),)
+    two = (*one, Case("Fetch", 2, "request-lost", client=f"{client}2"))
+    assert schedule_text(parse_schedule(schedule_text(one))) == schedule_text(one)
+    assert parse_schedule(schedule_text(two)) == two
+
+
+@pytest.mark.parametrize("text", ["Produce#1 late + ", " + ", "Produce#1 'late + Fetch#1 late"])
+def test_a_text_that_is_no_schedule_is_refused(text: str) -> None:
+    with pytest.raises(CaseError, match="case"):
         parse_schedule(text)
 
 
