@@ -13,18 +13,16 @@ from _pytest.runner import CallInfo, runtestprotocol
 
 from kafkalite.lab.sweep.cases import cases_of, ordered, selected
 from kafkalite.lab.sweep.commands import CommandResult
-from kafkalite.lab.sweep.final_state import anomalies_of, in_sync
 from kafkalite.lab.sweep.runs import (
     AppliedFailures,
-    PlainRun,
     Usual,
     context_of,
+    plain_run,
     recorded,
     timeouts_ms,
     usual_of,
 )
-from kafkalite.lab.sweep.unhandled import record_count
-from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, verdict
+from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, needs_run, verdict
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.sweep.cases import Case
     from kafkalite.lab.sweep.failures import FollowUp
     from kafkalite.lab.sweep.requests import RequestRecorder
+    from kafkalite.lab.sweep.runs import PlainRun
     from kafkalite.testing.broker import Broker
 
 FIXTURE: Final = "kafkalite"
@@ -134,15 +133,7 @@ class _Run:
         if self.failures is not None and self.applied is not None:
             self.observed = self.failures.observed(result, self.applied.usual)
             return
-        requests = tuple(self.recorder.requests())
-        self.plain = PlainRun(
-            command=result,
-            requests=requests,
-            violated_rules=frozenset(each.rule for each in anomalies_of(broker)),
-            in_sync=in_sync(broker),
-            nodes=len(broker.nodes),
-            record_count=record_count(broker),
-        )
+        self.plain = plain_run(broker, self.recorder, result)
 
 
 _RUN: Final = pytest.StashKey[_Run]()
@@ -250,7 +241,7 @@ def _run_case(item: pytest.Item, applied: _Applied) -> None:
     """Run a test with a failure, and again if it fails; log one report for the case."""
     verdicts: list[Verdict] = []
     first: list[pytest.TestReport] = []
-    while not verdicts or (verdicts[-1].is_finding and len(verdicts) <= _CONFIRMATIONS):
+    while needs_run(verdicts, _CONFIRMATIONS):
         run, reports = _run(item, applied)
         first = first or reports
         if run.observed is None:  # the fixtures of the test did not survive the failure

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.control.endpoint import CONTROL_VARIABLE
 from kafkalite.coordinator.event_history import REFUSAL_KINDS
 from kafkalite.gateway.true_errors import TRUE_ERRORS
 from kafkalite.lab.sweep.failures import (
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from kafkalite.testing.faults import InjectedFault
 
 BOOTSTRAP_VARIABLE: Final = "KAFKA_BOOTSTRAP_SERVERS"
-CONTROL_VARIABLE: Final = "KAFKALITE_CONTROL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,22 @@ class PlainRun:
     """The number of records at the end; see `unhandled.record_count`."""
     check: Problem | None = None
     """What the check of the user found."""
+
+
+def plain_run(
+    cluster: Broker, recorder: RequestRecorder, result: CommandResult, check: Problem | None = None
+) -> PlainRun:
+    """Return what a run without a failure has shown at its end."""
+    requests = tuple(recorder.requests())  # before those of `anomalies_of`
+    return PlainRun(
+        command=result,
+        requests=requests,
+        violated_rules=frozenset(each.rule for each in anomalies_of(cluster)),
+        in_sync=in_sync(cluster),
+        nodes=len(cluster.nodes),
+        record_count=record_count(cluster),
+        check=check,
+    )
 
 
 class Usual(NamedTuple):
@@ -93,16 +109,7 @@ class Runs:
             variables = _variables(cluster)
             result = self._command.run(variables, limit_s)
             check = self._problem(cluster, variables, limit_s)
-            requests = tuple(recorder.requests())
-            return PlainRun(
-                command=result,
-                requests=requests,
-                violated_rules=frozenset(each.rule for each in anomalies_of(cluster)),
-                in_sync=in_sync(cluster),
-                nodes=len(cluster.nodes),
-                record_count=record_count(cluster),
-                check=check,
-            )
+            return plain_run(cluster, recorder, result, check)
 
     def with_failures(
         self,

@@ -19,7 +19,7 @@ from kafkalite.lab.sweep.runs import (
     usual_of,
 )
 from kafkalite.lab.sweep.schedules import schedule_text, shrunk
-from kafkalite.lab.sweep.verdict import Outcome, confirmed, verdict
+from kafkalite.lab.sweep.verdict import Outcome, confirmed, needs_run, verdict
 from kafkalite.testing.broker import Broker
 
 if TYPE_CHECKING:
@@ -150,11 +150,6 @@ class Sweep:
         self._plain = tuple(runs)
 
     @property
-    def request_count(self) -> int:
-        """The number of requests of the last run without failures."""
-        return len(self._plain[-1].requests)
-
-    @property
     def limit_s(self) -> float:
         """The time limit of a run."""
         slowest = max(each.command.seconds for each in self._plain)
@@ -178,9 +173,7 @@ class Sweep:
         """
         verdicts: list[Verdict] = []
         observed: list[Observed] = []
-        while not verdicts or (
-            verdicts[-1].is_finding and len(verdicts) <= self._options.confirmations
-        ):
+        while needs_run(verdicts, self._options.confirmations):
             observed.append(self._observe(schedule, keep))
             verdicts.append(verdict(observed[-1]))
         final = confirmed(verdicts)

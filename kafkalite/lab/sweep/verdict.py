@@ -101,6 +101,11 @@ def _command_reasons(command: CommandResult, waiting: Sequence[str]) -> Iterable
         yield f"the command ended with exit status {command.status}"
 
 
+def needs_run(verdicts: Sequence[Verdict], confirmations: int) -> bool:
+    """Return whether a case has to run (again): a finding must repeat `confirmations` times."""
+    return not verdicts or (verdicts[-1].is_finding and len(verdicts) <= confirmations)
+
+
 def confirmed(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of several runs of one case: a finding only if every run is one."""
     first = next((each for each in verdicts if each.is_finding), verdicts[0])

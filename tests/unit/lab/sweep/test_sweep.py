@@ -27,7 +27,6 @@ def python(code: str, **more: object) -> SweepOptions:
 def test_every_request_fails_once() -> None:
     with Sweep(tiny("careful")) as sweep:
         sweep.run_baseline(lambda _: None)
-        assert sweep.request_count == 2
         cases = [each for each in sweep.cases() if not each.kind.stalls]
         assert [str(each) for each in cases] == [
             "ApiVersions#1 request-lost",
