@@ -123,7 +123,9 @@ class ResultFile:
                 self.results = [_result_of(each) for each in others]
         except ResumeError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except KeyError as error:
+            raise ResumeError(f"{self._path} has no results of a sweep: no {error}") from error
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ResumeError(f"{self._path} has no results of a sweep: {error}") from error
         if version != _VERSION:
             raise ResumeError(f"{self._path} is of another release of kafkalite")
