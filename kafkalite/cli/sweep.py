@@ -279,8 +279,8 @@ class _Output:
         for each in shown(results):
             for line in finding_lines(each, self._options):
                 print_output(f"{printable(line)}\n")
-        if results:
-            header, rows = table(results)
+        header, rows = table(results)
+        if rows:
             for line in table_lines(header, rows):
                 print_output(f"{line}\n")
         print_output(f"{summary(results, total)}\n")

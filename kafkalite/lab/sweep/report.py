@@ -20,6 +20,8 @@ Cells = list[str]
 
 _SHOWN: Final = (Outcome.FAILED, Outcome.UNSTEADY, Outcome.SLOW)
 """Outcomes with a line for each case."""
+_WITHOUT_FAILURE: Final = frozenset((Outcome.NOT_REACHED, Outcome.NOT_TRUE))
+"""Outcomes of runs that say nothing about a failure."""
 
 
 def repeating_line(result: CaseResult, options: SweepOptions) -> str:
@@ -56,12 +58,14 @@ def shown(results: Iterable[CaseResult]) -> list[CaseResult]:
 def table(results: Iterable[CaseResult]) -> tuple[Cells, list[Cells]]:
     """Return the header and the rows of a table: failures by API, with the numbers of cases.
 
-    A run with several failures counts for the first. A cell is "5" if the program survives all of
-    5 cases, and "2/5" if it fails in 2 of them.
+    A run with several failures counts for the first. A cell is "5" if no finding is in 5 cases, and
+    "2/5" if 2 of them are findings. Cases in which the failure did not happen are not counted.
     """
     total: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
     for each in results:
+        if each.verdict.outcome in _WITHOUT_FAILURE:
+            continue
         first = each.schedule[0]
         key = first.failure, first.api
         total[key] += 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kafkalite.lab.sweep.report import finding_lines, repeating_line, shown, summary, table
 from kafkalite.lab.sweep.sweep import SweepOptions
-from tests.unit.lab.sweep.seen import FAILED, RESULTS
+from kafkalite.lab.sweep.verdict import Outcome
+from tests.unit.lab.sweep.seen import FAILED, RESULTS, result
 
 
 def test_a_finding_has_the_line_that_repeats_it() -> None:
@@ -27,6 +28,15 @@ def test_the_table_has_the_numbers_of_cases_and_of_findings() -> None:
         ["failure", "Heartbeat", "Produce"],
         [["late", "1", "1/2"], ["stalled", "", "1"]],
     )
+
+
+def test_cases_whose_failure_did_not_happen_are_not_in_the_table() -> None:
+    without = [
+        result("Fetch#9 request-lost", Outcome.NOT_REACHED),
+        result("JoinGroup#2 UNKNOWN_MEMBER_ID", Outcome.NOT_TRUE),
+    ]
+    assert table([*without, *RESULTS]) == table(RESULTS)
+    assert table(without) == (["failure"], [])
 
 
 def test_the_summary_counts_all_cases() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalite.lab.sweep.commands import CommandResult
 from kafkalite.lab.sweep.failures import FAILURES, Failure
-from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, verdict
+from kafkalite.lab.sweep.verdict import Observed, Outcome, Verdict, confirmed, needs_run, verdict
 from tests.unit.lab.sweep.seen import ended
 
 LATE, STALLED, FENCED = FAILURES["late"], FAILURES["stalled"], FAILURES["PRODUCER_FENCED"]
@@ -66,6 +66,8 @@ def test_what_did_not_happen_is_no_finding() -> None:
 def test_a_finding_must_repeat() -> None:
     failed = Verdict(outcome=Outcome.FAILED, reasons=("exit status 1",))
     survived = Verdict(outcome=Outcome.SURVIVED)
+    assert [needs_run([failed] * runs, 1) for runs in range(3)] == [True, True, False]
+    assert not needs_run([survived], 1)
     assert confirmed([failed, failed]) is failed
     assert confirmed([survived]) is survived
     found = confirmed([failed, survived])
