@@ -161,8 +161,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         status = _SUCCESS
     finally:
         broker = getattr(item, "funcargs", {}).get(FIXTURE)
-        if run is not None and broker is not None:
+        if run is not None and broker is not None and _is_running(broker):
             run.end(broker, status)
+
+
+def _is_running(broker: Broker) -> bool:
+    try:
+        return bool(broker.bootstrap_servers)
+    except RuntimeError:  # the test has stopped it
+        return False
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -181,11 +188,14 @@ def _sweep(item: pytest.Item) -> None:
     plain: list[PlainRun] = []
     for number in range(_PLAIN_RUNS):
         run, reports = _run(item, None)
-        is_bad = run.plain is None or not run.plain.command.is_success
-        if number == 0 or is_bad:
+        has_passed = all(report.passed for report in reports)
+        if number == 0 or not has_passed:
             for report in reports:
                 item.ihook.pytest_runtest_logreport(report=report)
-        if is_bad or run.plain is None:
+        if has_passed and run.plain is None:
+            reason = "the test stops its broker, so its requests are not known"
+            item.ihook.pytest_runtest_logreport(report=_skipped(item, "sweep", reason))
+        if not has_passed or run.plain is None:
             return
         plain.append(run.plain)
     context = context_of(plain)
@@ -244,19 +254,28 @@ def _run_case(item: pytest.Item, applied: _Applied) -> None:
     while needs_run(verdicts, _CONFIRMATIONS):
         run, reports = _run(item, applied)
         first = first or reports
-        if run.observed is None:  # the fixtures of the test did not survive the failure
-            verdicts.append(Verdict(outcome=Outcome.FAILED, reasons=("a fixture failed",)))
-        else:
-            verdicts.append(verdict(run.observed))
+        verdicts.append(_verdict_of(run, reports))
     final = confirmed(verdicts)
-    called = next((each for each in first if each.when == "call"), first[0])
+    called = next((each for each in first if each.failed), first[min(1, len(first) - 1)])
     item.ihook.pytest_runtest_logreport(report=_report_of(item, applied.case, final, called))
+
+
+def _verdict_of(run: _Run, reports: Sequence[pytest.TestReport]) -> Verdict:
+    """Return what a run with a failure says; a fixture may fail after what was observed."""
+    if run.observed is None:  # the fixtures of the test did not survive the failure
+        return Verdict(outcome=Outcome.FAILED, reasons=("a fixture failed",))
+    found = verdict(run.observed)
+    fails_later = run.observed.command.is_success and any(each.failed for each in reports)
+    if found.outcome is Outcome.SURVIVED and fails_later:
+        reasons = ("the end of a fixture, or a check at the end of the test, failed",)
+        return Verdict(outcome=Outcome.FAILED, reasons=reasons, notes=found.notes)
+    return found
 
 
 def _report_of(
     item: pytest.Item, case: Case, final: Verdict, called: pytest.TestReport
 ) -> pytest.TestReport:
-    reasons = "; ".join(final.reasons) or final.outcome.value
+    reasons = "; ".join(final.reasons)
     report = pytest.TestReport(
         nodeid=item.nodeid,
         location=item.location,
@@ -275,7 +294,9 @@ def _report_of(
         report.longrepr = called.longrepr if called.failed else reasons
     elif final.outcome is not Outcome.SURVIVED:
         report.outcome = "skipped"
-        report.longrepr = _reason_of_skip(item, f"{final.outcome.value}: {reasons}")
+        report.longrepr = _reason_of_skip(
+            item, ": ".join(filter(None, (final.outcome.value, reasons)))
+        )
     return report
 
 

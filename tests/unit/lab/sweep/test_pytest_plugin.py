@@ -83,6 +83,22 @@ class TestShop:
         test_tries_again(kafkalite, 2)
         assert self.runs == 1
 """
+ENDS = """
+@pytest.fixture
+def last_call(kafkalite):
+    yield
+    assert len(kafkalite.requests.list()) == 1, "the end of a client fails after a retry"
+
+
+@pytest.mark.kafkalite_sweep(only=["request-lost"])
+def test_with_a_fixture_that_fails_at_its_end(kafkalite, last_call):
+    test_tries_again(kafkalite, 2)
+
+
+def test_that_stops_its_broker(kafkalite):
+    test_tries_again(kafkalite, 2)
+    kafkalite.stop()
+"""
 INVALID = """
 import pytest
 
@@ -131,6 +147,18 @@ def test_workers_of_xdist_report_cases_and_each_run_has_a_new_instance_of_a_clas
     assert "PASSED test_client.py::TestShop::test_of_class[ApiVersions#1 request-lost]" in text
     assert "FAILED test_client.py::test_tries_again[1][ApiVersions#1 request-lost]" in text
     assert "2 failed, 6 passed" in text
+
+
+def test_the_end_of_a_fixture_is_a_part_of_a_case(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = run(pytester, monkeypatch, TEST + ENDS, "-k", "end or stops", "-rs")
+    case = "test_with_a_fixture_that_fails_at_its_end[ApiVersions#1 request-lost]"
+    assert f"{case} FAILED" in text
+    assert "the end of a client fails after a retry" in text
+    assert "test_that_stops_its_broker PASSED" in text
+    assert "the test stops its broker, so its requests are not known" in text
+    assert "1 failed, 2 passed, 1 skipped" in text
 
 
 @pytest.mark.parametrize(
