@@ -195,6 +195,8 @@ def _schedule(arguments: Namespace) -> Schedule | None:
 
     if arguments.random is not None and arguments.random < 1:
         raise ValueError(f"--random {arguments.random} is not above 0")
+    if arguments.keep and arguments.resume is not None:
+        raise ValueError("--keep runs a case for a look at its broker: it cannot be with --resume")
     if arguments.case is not None:
         for name in ("only", "skip", "random", "budget"):
             if getattr(arguments, name):

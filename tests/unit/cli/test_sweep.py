@@ -96,6 +96,7 @@ def test_what_was_found_is_reported_although_the_sweep_cannot_go_on(
         (["--"], "sweep needs a command: kafkalite sweep -- COMMAND"),
         (["--case", "Produce late", "--", "true"], "must begin with an API and a number"),
         (["--case", "Fetch#1 late", "--only", "Fetch", "--", "true"], "--only selects from all ca"),
+        (["--case", "Fetch#1 late", "--keep", "--resume", "a", "--", "true"], "be with --resume"),
         (["--keep", "--", "true"], "--keep needs --case, which says whose broker to keep"),
         (["--json", "/none/a.json", "--", "true"], "/none/a.json: no such file or directory"),
         (["--json", "/", "--", "true"], "/ is a directory: write the name of a file"),
