@@ -18,6 +18,8 @@ from tests.perf.heartbeats import join, join_consumer_group
 from tests.perf.pipeline import Rate, frame, pump
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.perf.heartbeats import Membership
 
 TOPIC = "committed"
@@ -52,12 +54,12 @@ def consumer_rate(port: int, pid: int, seconds: float) -> Rate:
 
 def _rate(port: int, pid: int, group_id: str, membership: Membership, seconds: float) -> Rate:
     client = RawClient(port)
-    requests = [_commit(group_id, membership, offset) for offset in range(1, _CHUNK + 1)]
+    requests = _commits(group_id, membership)
     for request in requests[-PARTITIONS:]:
         answer = client.call(request, _VERSION)
         assert not answer.topics[0].partitions[0].error_code, answer
     before = _records_written(client)
-    rate = pump(port, pid, [frame(request, _VERSION) for request in requests], seconds)
+    rate = pump(port, pid, _frames(requests), seconds)
     written = _records_written(client) - before
     expected = rate.per_second * seconds
     # kfake has no log of groups; a broker with a log must have written each commit.
@@ -65,6 +67,19 @@ def _rate(port: int, pid: int, group_id: str, membership: Membership, seconds: f
     assert _committed(client, group_id) == set(range(_CHUNK - PARTITIONS + 1, _CHUNK + 1))
     client.close()
     return rate
+
+
+def frames(group_id: str, membership: Membership) -> list[bytes]:
+    """Return commits of a member of a group, one partition each."""
+    return _frames(_commits(group_id, membership))
+
+
+def _frames(requests: Sequence[OffsetCommitRequest]) -> list[bytes]:
+    return [frame(request, _VERSION) for request in requests]
+
+
+def _commits(group_id: str, membership: Membership) -> Sequence[OffsetCommitRequest]:
+    return [_commit(group_id, membership, offset) for offset in range(1, _CHUNK + 1)]
 
 
 def _commit(group_id: str, membership: Membership, offset: int) -> OffsetCommitRequest:

@@ -70,7 +70,7 @@ _CONFIRMED: Final = "confirmed"
 
 MIN_INTERVAL_S: Final = 0.25
 """The minimum time between two changes that a browser is notified of."""
-MAX_SHARE: Final = 0.1
+MAX_SHARE: Final = 0.05
 """The maximum share of the time of the event loop that all open pages take for their changes."""
 _KEEP_ALIVE_S: Final = 15
 

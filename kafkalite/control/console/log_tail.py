@@ -31,6 +31,8 @@ class LogTail(NamedTuple):
     name: str
     """Topic, dash and partition."""
     first_offset: int
+    end_offset: int
+    """The offset after the last record; the log may grow while it is read."""
 
     @property
     def is_complete(self) -> bool:
@@ -43,12 +45,12 @@ class LogTail(NamedTuple):
         Raises TimeTravelError for a log that cannot be read.
         """
         offset = self.first_offset
-        while offset < self.log.end_offset:
+        while offset < self.end_offset:
             try:
                 chunk = self.log.read(
                     offset,
                     max_bytes=_CHUNK_BYTES,
-                    limit_offset=self.log.end_offset,
+                    limit_offset=self.end_offset,
                     at_least_one=True,
                 )
                 found = split_batches(chunk)
@@ -75,4 +77,5 @@ def log_tail(cluster: Cluster, topic: str, partition: int) -> LogTail:
     if found is None:
         raise TimeTravelError(f"there is no partition {name}")
     log = found.log
-    return LogTail(log, name, max(log.start_offset, log.end_offset - MAX_RECORDS))
+    first = max(log.start_offset, log.end_offset - MAX_RECORDS)
+    return LogTail(log, name, first, log.end_offset)

@@ -62,3 +62,11 @@ async def test_other_tasks_run_meanwhile(
 async def test_a_log_that_does_not_exist_is_named(console: ServedConsole) -> None:
     with pytest.raises(TimeTravelError, match="there is no partition none-0"):
         log_tail(console.members.cluster, "none", 0)
+
+
+async def test_records_that_are_appended_meanwhile_are_not_read(console: ServedConsole) -> None:
+    found = []
+    async for each in tail_of(console).batches(needle_of("shop")):
+        found.append(each.base_offset)
+        await console.members.commit("shop", 9)
+    assert found == [0, 1, 2, 3, 4, 5]
