@@ -141,8 +141,9 @@ class Tab:
         self._send("Emulation.setEmulatedMedia", features=[theme])
 
     def picture(self, path: Path) -> None:
-        """Write a picture of the window."""
-        path.write_bytes(b64decode(self._send("Page.captureScreenshot", format="png")["data"]))
+        """Write a picture of the window, in the format of the file's extension."""
+        name = path.suffix.removeprefix(".")
+        path.write_bytes(b64decode(self._send("Page.captureScreenshot", format=name)["data"]))
 
 
 @contextmanager

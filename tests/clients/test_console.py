@@ -199,15 +199,3 @@ def test_a_fault_fires_and_a_cluster_is_forked(tab: Tab, broker: Broker) -> None
     tab.open(f"{url}?token={TOKEN}")
     tab.wait_for_text("1 topic")
     assert tab.errors() == []
-
-
-def test_the_pages_work_on_a_phone(tab: Tab, broker: Broker) -> None:
-    tab.show_as(390, 844, is_dark=True)
-    open_console(tab, broker, f"/?token={TOKEN}")
-    paths = (
-        "/", "/topics", "/topic?topic=orders", "/records?topic=orders", "/produce?topic=orders",
-        "/groups", "/transactions", "/requests", "/faults", "/controls",
-    )  # fmt: skip
-    for path in paths:
-        open_console(tab, broker, path)
-        assert tab.evaluate("document.documentElement.scrollWidth") == 390, path

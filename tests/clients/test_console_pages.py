@@ -1,0 +1,92 @@
+"""The pages of the console in a real browser: accessibility, the keyboard, widths and themes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.clients.chromium import Browser, chromium
+from tests.clients.console_scene import NAMES, console_scene, open_page
+from tests.oracle.build_cache import build_once, run_build
+from tests.oracle.requirements import program, required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.testing import Broker
+    from tests.clients.chromium import Tab
+
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
+
+_AXE: Final = Path(__file__).parent / "axe"
+_STEP_S: Final = 0.4
+_PHONE: Final = (390, 844)
+_LOOKS: Final = (((1120, 800), False), (_PHONE, True))
+"""The size of the window, and whether the theme is dark."""
+_MIN_PASSES: Final = 10
+AXE: Final = """
+axe.run(document, {resultTypes: ["violations"]}).then((found) => [
+    found.passes.length,
+    found.violations.filter((each) => ["serious", "critical"].includes(each.impact))
+        .flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 200)}`)),
+])
+"""
+"""Returns the number of rules that the page follows, and the elements with serious findings."""
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """Return the program of axe-core from npm."""
+    with required():
+        npm = program("npm")
+        sources = [_AXE / name for name in ("package.json", "package-lock.json")]
+
+        def install(directory: Path) -> None:
+            for source in sources:
+                shutil.copy(source, directory)
+            run_build([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], directory)
+
+        packages = build_once("axe", sources, install) / "node_modules"
+    return (packages / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with required():
+        program("chromium")
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Broker]:
+    with console_scene(_STEP_S) as broker:
+        yield broker
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Tab:
+    return browser.new_tab()
+
+
+def test_no_page_has_serious_findings_of_axe(tab: Tab, scene: Broker, axe: str) -> None:
+    found: dict[str, list[str]] = {}
+    for name in NAMES:
+        open_page(tab, scene, name)
+        tab.evaluate("document.getElementById('pause')?.click()")  # an update replaces elements
+        tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
+        tab.evaluate(axe)
+        for (width, height), is_dark in _LOOKS:
+            tab.show_as(width, height, is_dark=is_dark)
+            passes, findings = tab.evaluate(AXE)
+            assert passes > _MIN_PASSES, name
+            if findings:
+                found[f"{name}, {width}, {'dark' if is_dark else 'light'}"] = findings
+            excess = tab.evaluate("document.documentElement.scrollWidth") - width
+            assert excess <= 0, (name, width, excess)
+    assert found == {}
+    # The pages `login` and `error` have the status 401 and 404.
+    assert {each for each in tab.errors() if "status of 40" not in each} == set()
