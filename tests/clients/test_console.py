@@ -175,6 +175,21 @@ def test_a_record_is_produced_and_found(tab: Tab, broker: Broker) -> None:
     assert tab.errors() == []
 
 
+def test_new_records_are_seen_live(tab: Tab, broker: Broker) -> None:
+    for path in ("/topic?topic=orders", "/records?topic=orders&partition=1"):
+        open_console(tab, broker, f"{path}&token={TOKEN}")
+        tab.wait("document.getElementById('live-state').textContent === 'live'")
+        tab.evaluate("window.isSamePage = true")
+        cell = "tbody tr:last-child " + ("td:last-child" if "/topic" in path else "th")
+        for _ in range(2):
+            offset = broker.produce("orders", "live", partition=1)
+            shown = offset + 1 if "/topic" in path else offset
+            tab.wait(f"document.querySelector('#live {cell}').textContent === '{shown}'")
+        assert tab.evaluate("window.isSamePage")
+    assert "Offsets 0 to 4 of 0 to 4" in tab.text()
+    assert tab.errors() == []
+
+
 def test_a_fault_fires_and_a_cluster_is_forked(tab: Tab, broker: Broker) -> None:
     open_console(tab, broker, f"/faults?token={TOKEN}")
     tab.wait("document.getElementById('live-state').textContent === 'live'")

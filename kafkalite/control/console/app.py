@@ -25,7 +25,7 @@ from kafkalite.control.console.access import (
 )
 from kafkalite.control.console.entry import CONSOLE_PATH
 from kafkalite.control.console.forms import Query, form_of
-from kafkalite.control.console.page import NotFoundError, View, url_of
+from kafkalite.control.console.page import PAGE_ROWS, NotFoundError, View, url_of
 from kafkalite.control.console.pages import (
     controls,
     faults,
@@ -35,7 +35,7 @@ from kafkalite.control.console.pages import (
     topics,
     transactions,
 )
-from kafkalite.control.console.source import Subject
+from kafkalite.control.console.source import Subject, TopicRecords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -148,8 +148,11 @@ class ConsoleApp:
         """Return the address of the stream of changes of a page; empty if it does not change."""
         if not content.changes or not self._source.is_live:
             return ""
-        subjects = " ".join(each.value for each in content.changes)
-        return url_of("/changes", of=subjects, page=page.path)
+        subjects = [each for each in content.changes if isinstance(each, Subject)]
+        records = [each for each in content.changes if isinstance(each, TopicRecords)]
+        fields = records[0]._asdict() if records else {}
+        of = " ".join(each.value for each in subjects)
+        return url_of("/changes", of=of, page=page.path, **fields)
 
     async def _do(self, action: Action, request: Request) -> Response:
         """Send the command of a form to the source, and continue with another page."""
@@ -184,14 +187,17 @@ class ConsoleApp:
     async def _stream(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items())
         try:
-            subjects = [Subject(each) for each in query.text("of").split()]
-        except ValueError:
-            return self._error_page(400, "of must be the subjects of changes, such as history")
+            subjects: list[Subject | TopicRecords] = [*map(_subject, query.text("of").split())]
+            subjects += _records_in(query)
+        except ValueError as error:
+            return self._error_page(400, f"{error}")
         return StreamingResponse(
             self.events(subjects, query.text("page")), media_type="text/event-stream"
         )
 
-    async def events(self, subjects: Sequence[Subject], path: str) -> AsyncGenerator[str, None]:
+    async def events(
+        self, subjects: Sequence[Subject | TopicRecords], path: str
+    ) -> AsyncGenerator[str, None]:
         """Yield an event after changes: few for a page that takes long to be rendered."""
         changes = self._source.changes(subjects)
         if changes is None:
@@ -268,6 +274,22 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _subject(text: str) -> Subject:
+    try:
+        return Subject(text)
+    except ValueError as error:
+        raise ValueError("of must be the subjects of changes, such as history") from error
+
+
+def _records_in(query: Query) -> Sequence[TopicRecords]:
+    """Return the partitions whose records a page shows, at most as many as it can show."""
+    topic = query.text("topic")
+    if not topic:
+        return ()
+    first = query.whole("first", 0)
+    return (TopicRecords(topic, first, min(query.whole("last", first), first + PAGE_ROWS - 1)),)
 
 
 def _without_seen(query: Query) -> Mapping[str, str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kafkalite.control.command_table import running_cluster
+from kafkalite.control.command_table import CommandError, running_cluster
 from kafkalite.control.commands.requests import recorded
 from kafkalite.control.console.commit_history import read_commits
 from kafkalite.control.console.log_tail import log_tail
 from kafkalite.control.console.record_browser import read_window
-from kafkalite.control.console.source import CommitHistory, RequestPage, Subject
+from kafkalite.control.console.record_changes import RecordChanges
+from kafkalite.control.console.source import CommitHistory, RequestPage, Subject, TopicRecords
 from kafkalite.control.console.topic_settings import read_settings
 from kafkalite.control.console.transaction_history import read_moments
 from kafkalite.control.time_travel.logs import RunningLogs
@@ -21,6 +23,7 @@ from kafkalite.control.time_travel.view import PastView
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
 from kafkalite.control.waiting import Changes, deadline_after
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     )
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
+    from kafkalite.partitions.partition import Partition
     from kafkalite.ports.watchers import Watchers
     from kafkalite.server.broker import Broker
 
@@ -146,12 +150,14 @@ class LiveSource:
         found = next(iter(self._broker.request_log.after(number - 1)), None)
         return None if found is None or found.number != number else recorded(found)
 
-    def changes(self, subjects: Sequence[Subject]) -> LiveChanges:
+    def changes(self, subjects: Sequence[Subject | TopicRecords]) -> LiveChanges:
         """Return what waits for changes; none are missed from the call on."""
         found = map(self._watchers, subjects)
         return LiveChanges([each for each in found if each is not None])
 
-    def _watchers(self, subject: Subject) -> Watchers | None:
+    def _watchers(self, subject: Subject | TopicRecords) -> Watchers | None:
+        if isinstance(subject, TopicRecords):
+            return RecordChanges(partial(_partitions, self._broker, subject))
         if subject is Subject.HISTORY:
             return self._broker.history.watchers
         if subject is Subject.GROUPS:
@@ -163,15 +169,32 @@ class LiveSource:
         return self._broker.request_log.watchers if self.logs_requests else None
 
 
+def _partitions(broker: Broker, records: TopicRecords) -> Sequence[Partition]:
+    """Return the partitions that exist, and are available."""
+    found: list[Partition] = []
+    with suppress(CommandError):  # the broker stops, or its state is replaced
+        hosted = running_cluster(broker).partitions.topic(records.topic)
+        for index in range(records.first, records.last + 1):
+            with suppress(KafkaError):  # it is offline
+                partition = None if hosted is None else hosted.partition(index)
+                if partition is None:
+                    break
+                found.append(partition)
+    return found
+
+
 class LiveChanges:
     """Waits for changes of a broker; see SourceChanges."""
 
     def __init__(self, all_watchers: Sequence[Watchers]) -> None:
+        self._records = [each for each in all_watchers if isinstance(each, RecordChanges)]
         self._stack = ExitStack()
         self._changes = self._stack.enter_context(Changes(*all_watchers))
 
     async def next(self, seconds: float) -> bool:
         """Return whether something changed since the previous call, or changes in this time."""
+        for each in self._records:
+            each.resume()
         return await self._changes.next(deadline_after(round(seconds * 1000)))
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.console.forms import Query
-    from kafkalite.control.console.source import ConsoleSource, Subject
+    from kafkalite.control.console.source import ConsoleSource, Subject, TopicRecords
 
 PAGE_ROWS: Final = 100
 """The number of rows of a list on one page."""
@@ -39,7 +39,7 @@ class Content(NamedTuple):
     """The title of this page; by default that of its kind."""
     commands: Sequence[Command[Any]] = ()
     """The commands that return the same, for a shell and for HTTP."""
-    changes: Sequence[Subject] = ()
+    changes: Sequence[Subject | TopicRecords] = ()
     """The page is rendered again when one of these changes."""
 
 

@@ -38,6 +38,16 @@ class Subject(Enum):
     """Faults and their counts."""
 
 
+class TopicRecords(NamedTuple):
+    """What a page shows, as a Subject: records and offsets of consecutive partitions of a topic."""
+
+    topic: str
+    first: int
+    """The index of the first partition."""
+    last: int
+    """The index of the last partition."""
+
+
 class Commit(NamedTuple):
     """An offset that a group committed."""
 
@@ -209,5 +219,5 @@ class ConsoleSource(Protocol):
     async def request(self, number: int) -> RecordedRequest | None:
         """Return the request with a number; None if the log does not have it any more."""
 
-    def changes(self, subjects: Sequence[Subject]) -> SourceChanges | None:
+    def changes(self, subjects: Sequence[Subject | TopicRecords]) -> SourceChanges | None:
         """Return what waits for changes, until it is closed; None if the source never changes."""

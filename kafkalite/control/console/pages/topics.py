@@ -26,13 +26,13 @@ from kafkalite.control.console.produce_form import (
     produce_command,
 )
 from kafkalite.control.console.record_texts import AUTO, FORMATS, show, show_line
-from kafkalite.control.console.source import RecordSearch, Subject
+from kafkalite.control.console.source import RecordSearch, Subject, TopicRecords
 from kafkalite.control.console.texts import name_text
 from kafkalite.control.time_travel.points import point_of
 from kafkalite.control.topic_records import UnknownTopicError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.control.commands.records import Positions
     from kafkalite.control.commands.topics import TopicStatus
@@ -48,7 +48,8 @@ _MAX_KEY: Final = 48
 _MAX_HEADER: Final = 24
 _MAX_HEADERS: Final = 100
 _MAX_LINE_HEADERS: Final = 3
-_HIDDEN_STATES: Final = frozenset(("open", "aborted"))
+_OPEN: Final = "open"
+_HIDDEN_STATES: Final = frozenset((_OPEN, "aborted"))
 
 
 async def _topics(view: View) -> Content:
@@ -75,17 +76,19 @@ async def _topics(view: View) -> Content:
 async def _topic(view: View) -> Content:
     topic = await _status(view)
     settings = await view.source.settings(topic.name)
+    rows = rows_of(topic.partitions, view.query)
+    shown = [each.partition for each in rows.rows]
     return Content(
         {
             "topic": topic,
-            "rows": rows_of(topic.partitions, view.query),
+            "rows": rows,
             "changed": [each for each in settings if each.is_changed],
             "settings": [each for each in settings if not each.is_changed],
             "records": sum(each.end_offset - each.start_offset for each in topic.partitions),
         },
         title=f"Topic {name_text(topic.name)}",
         commands=(ShowTopic(topic.name),),
-        changes=(Subject.HISTORY,),
+        changes=(Subject.HISTORY, TopicRecords(topic.name, shown[0], shown[-1])),
     )
 
 
@@ -143,7 +146,13 @@ async def _records(view: View) -> Content:
         },
         title=f"Records of {name_text(topic.name)}-{partition}",
         commands=(command,),
+        changes=_changes(search, is_last=window.next_offset >= window.end_offset),
     )
+
+
+def _changes(search: RecordSearch, *, is_last: bool) -> Sequence[TopicRecords]:
+    """Return what changes a page: new records, if it has the last ones."""
+    return (TopicRecords(search.topic, search.partition, search.partition),) if is_last else ()
 
 
 def _offset(query: Query) -> int | None:
@@ -234,6 +243,7 @@ async def _record(view: View) -> Content:
         },
         title=f"{name_text(topic.name)}-{partition}, offset {record.offset}",
         commands=(command,),
+        changes=_changes(RecordSearch(topic.name, partition), is_last=record.state == _OPEN),
     )
 
 

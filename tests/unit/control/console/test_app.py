@@ -123,3 +123,5 @@ async def test_pages_that_take_long_are_made_less_often(console: ServedConsole) 
 
 async def test_an_unknown_subject_is_refused(console: ServedConsole) -> None:
     assert "subjects of changes" in await console.get("/changes", 400, of="weather")
+    wrong = await console.get("/changes", 400, topic="orders", first="x")
+    assert "first must be a whole number" in wrong

@@ -232,6 +232,24 @@ async def test_nothing_of_a_record_is_markup(console: ServedConsole, name: str) 
     assert "<script>alert" not in await console.get("/topics", q=HOSTILE)
 
 
+def stream_of(text: str) -> dict[str, str]:
+    """Return the query of the stream of changes of a page; empty without one."""
+    found = re.search(r'sse-connect="([^"]*)"', text)
+    return {} if found is None else dict(parse_qsl(urlsplit(html.unescape(found[1])).query))
+
+
+async def test_pages_with_the_latest_records_are_live(console: ServedConsole) -> None:
+    await produce(console, *(NewRecordFields(f"v{number}") for number in range(60)))
+    of_topic = {"topic": TOPIC, "first": "0", "last": "1"}
+    of_partition = {**of_topic, "last": "0"}
+    assert stream_of(await console.get("/topic", topic=TOPIC)).items() >= of_topic.items()
+    for fields in ({}, {"offset": 20}, {"text": "v5"}):
+        stream = stream_of(await console.get("/records", topic=TOPIC, **fields))
+        assert stream == {"page": "/records", **of_partition}
+    assert stream_of(await console.get("/records", topic=TOPIC, offset=0)) == {}
+    assert stream_of(await console.get("/record", topic=TOPIC, offset=0)) == {}
+
+
 async def test_links_of_a_page_have_its_query(console: ServedConsole) -> None:
     await produce(console, *(NewRecordFields(f"v{number}") for number in range(60)))
     text = await console.get("/records?topic=orders&as=hex")
