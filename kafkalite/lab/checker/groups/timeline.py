@@ -22,6 +22,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kafkalite.coordinator.event_history import Fact
     from kafkalite.lab.checker.collecting import Observation
     from kafkalite.lab.checker.groups.generations import Generation, TopicPartition
     from kafkalite.lab.checker.groups.requests import GroupRequests
@@ -30,6 +31,7 @@ COMMITTED: Final = "committed"
 """The kind of entries about accepted commits."""
 
 _MAX_PARTITIONS: Final = 8
+_MEMBER: Final = "member_id"
 _SILENT_INTERVALS: Final = 3
 """Heartbeats that a member has missed when it counts as silent."""
 _HEARTBEATS: Final = frozenset(
@@ -58,6 +60,7 @@ class _Note(NamedTuple):
     at_ns: int
     kind: str
     text: str
+    facts: Mapping[str, Fact] = {}
 
 
 def timeline(requests: GroupRequests, group: str) -> list[Entry]:
@@ -80,7 +83,7 @@ def timeline(requests: GroupRequests, group: str) -> list[Entry]:
             client=None,
             kind=note.kind,
             text=note.text,
-            facts={},
+            facts=note.facts,
             times=1,
             first_ms=milliseconds(note.at_ns),
             at_ms=milliseconds(note.at_ns),
@@ -116,12 +119,13 @@ def _classic_notes(group: str, requests: Sequence[Observation]) -> Iterator[_Not
             if member not in known:
                 reason = f": {join.request.reason}" if join.request.reason else ""
                 text = f"member {member} joined group {group}{reason}"
-                yield _Note(join.event.sent_ns, "joined", text)
+                yield _Note(join.event.sent_ns, "joined", text, {_MEMBER: member})
         known |= {*generation.members}
         yield from _generation_notes(group, generation)
     for each in departures(requests):
         reason = f": {each.detail}" if each.detail else ""
-        yield _Note(each.at_ns, "left", f"member {each.member} left group {group}{reason}")
+        text = f"member {each.member} left group {group}{reason}"
+        yield _Note(each.at_ns, "left", text, {_MEMBER: each.member})
 
 
 def _generation_notes(group: str, generation: Generation) -> Iterator[_Note]:
@@ -135,6 +139,7 @@ def _generation_notes(group: str, generation: Generation) -> Iterator[_Note]:
         f"generation {number} of group {group} begins with "
         f"{count_text(len(generation.members), 'member')}, led by {generation.leader}, protocol "
         f"{generation.protocol}",
+        {_GENERATION: number, "members": [*generation.members]},
     )
     if generation.assigned_ns is not None:
         parts = "; ".join(
@@ -142,7 +147,7 @@ def _generation_notes(group: str, generation: Generation) -> Iterator[_Note]:
             for member, each in sorted(generation.assigned.items())
         )
         text = f"generation {number} of group {group} has its assignment: {parts}"
-        yield _Note(generation.assigned_ns, "assigned", text)
+        yield _Note(generation.assigned_ns, "assigned", text, {_GENERATION: number})
 
 
 def _named(partitions: Iterable[TopicPartition]) -> str:
@@ -182,10 +187,12 @@ class _ModernGroup:
             yield self._left(each, member)
             return
         if member not in self._latest:
-            yield _Note(each.event.sent_ns, "joined", f"member {member} joined")
+            text = f"member {member} joined"
+            yield _Note(each.event.sent_ns, "joined", text, {_MEMBER: member})
             self._reasons.append(f"member {member} joined")
         elif request.member_epoch == 0:
-            yield _Note(each.event.sent_ns, "joined", f"member {member} rejoined")
+            text = f"member {member} rejoined"
+            yield _Note(each.event.sent_ns, "joined", text, {_MEMBER: member})
             self._reasons.append(f"member {member} rejoined")
         elif getattr(request, "subscribed_topic_names", None) is not None:
             self._reasons.append(f"member {member} changed its subscription")
@@ -195,7 +202,8 @@ class _ModernGroup:
         partitions = self._assignment(response)
         if partitions is not None:
             text = f"member {member} has {partitions} at epoch {response.member_epoch}"
-            yield _Note(time_of(each), "assigned", text)
+            facts: dict[str, Fact] = {_MEMBER: member, "member_epoch": response.member_epoch}
+            yield _Note(time_of(each), "assigned", text, facts)
 
     def _left(self, each: Observation, member: str) -> _Note:
         self._latest.pop(member, None)
@@ -205,7 +213,7 @@ class _ModernGroup:
         else:
             self._reasons.append(f"member {member} left")
             text = f"member {member} removed: it left"
-        return _Note(each.event.sent_ns, "left", text)
+        return _Note(each.event.sent_ns, "left", text, {_MEMBER: member})
 
     def _rebalance(self, each: Observation) -> Iterator[_Note]:
         now_ns, epoch = time_of(each), each.response.member_epoch
@@ -214,11 +222,12 @@ class _ModernGroup:
             if silent_ns and now_ns - latest_ns > silent_ns:
                 del self._latest[member]
                 reason = f"member {member} sent no heartbeat for {(now_ns - latest_ns) // 10**6} ms"
-                yield _Note(each.event.sent_ns, "expired", reason)
+                yield _Note(each.event.sent_ns, "expired", reason, {_MEMBER: member})
                 self._reasons.append(reason)
         reasons = ", ".join(self._reasons) or "no request of a member gives the reason"
         before = "" if self._epoch < 0 else f"{self._epoch} → "
-        yield _Note(each.event.sent_ns, "rebalance", f"group epoch {before}{epoch}: {reasons}")
+        text = f"group epoch {before}{epoch}: {reasons}"
+        yield _Note(each.event.sent_ns, "rebalance", text, {"group_epoch": epoch})
         self._epoch = epoch
         self._reasons.clear()
 
@@ -288,16 +297,24 @@ def _commit_note(run: _Run) -> _Note:
     else:
         text = f"member {run.member} committed {offsets} at {run.label} {run.epoch}"
     suffix = f", in {run.times} commits" if run.times > 1 else ""
-    return _Note(run.at_ns, COMMITTED, f"{text}{suffix}")
+    return _Note(run.at_ns, COMMITTED, f"{text}{suffix}", {_MEMBER: run.member or None})
 
 
 def _offsets(each: Observation, names: Mapping[bytes, str]) -> Iterator[tuple[str, int]]:
     """Yield the accepted offsets of a commit."""
+    for topic, row in accepted_commits(each, names):
+        yield f"{topic}-{row.partition_index}", row.committed_offset
+
+
+def accepted_commits(each: Observation, names: Mapping[bytes, str]) -> Iterator[tuple[str, Any]]:
+    """Yield the topics and the rows of accepted offsets; nothing for a request of another API."""
+    if each.api_key not in _COMMITS:
+        return
     errors = _commit_errors(each)
     for topic in each.request.topics:
         for row in topic.partitions:
             if errors.get((topic_of(topic), row.partition_index)) == int(ErrorCode.NONE):
-                yield f"{_topic(topic, names)}-{row.partition_index}", row.committed_offset
+                yield _topic(topic, names), row
 
 
 def _commit_errors(each: Observation) -> dict[tuple[Any, int], int]:
@@ -326,7 +343,8 @@ def _refusals(requests: Iterable[Observation], names: Mapping[bytes, str]) -> It
         member = member_of(each) or "a new member"
         number = _epoch_text(each)
         text = f"{codec.api_name(each.api_key)} of {member}{number} refused: {error_name(code)}"
-        yield _Note(time_of(each), _kind(code), text)
+        facts: dict[str, Fact] = {_MEMBER: member_of(each) or None, "error": error_name(code)}
+        yield _Note(time_of(each), kind_of_error(code), text, facts)
 
 
 def _refused_commits(each: Observation, names: Mapping[bytes, str]) -> Iterator[_Note]:
@@ -339,9 +357,10 @@ def _refused_commits(each: Observation, names: Mapping[bytes, str]) -> Iterator[
                 member = f" by member {member_of(each)}" if member_of(each) else ""
                 yield _Note(
                     time_of(each),
-                    _kind(code),
+                    kind_of_error(code),
                     f"commit of {partition} to offset {row.committed_offset}{member}"
                     f"{_epoch_text(each)} refused: {error_name(code)}",
+                    {_MEMBER: member_of(each) or None, "error": error_name(code)},
                 )
 
 
@@ -357,5 +376,6 @@ def _epoch_text(each: Observation) -> str:
     return ""
 
 
-def _kind(code: int) -> str:
+def kind_of_error(code: int) -> str:
+    """Return the kind of the event in which a request was refused with an error."""
     return "fenced" if code in _FENCED else "refused"
