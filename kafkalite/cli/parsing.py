@@ -109,6 +109,9 @@ COMMANDS = (
     ),
     ModuleCommand("show", "Print the requests and responses in captures.", "show"),
     ModuleCommand(
+        "console", "Show captures or a data directory in a browser, without a broker.", "console"
+    ),
+    ModuleCommand(
         "replay",
         "Send the requests of a capture to a broker, and compare the responses.",
         "replay",

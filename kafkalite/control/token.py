@@ -59,6 +59,11 @@ def given_token(text: str) -> ControlToken:
         raise TokenError(f"cannot read a control token from {path}: {reason}") from error
 
 
+def generated_token(entropy: Entropy) -> ControlToken:
+    """Return a new token."""
+    return ControlToken(urlsafe_b64encode(entropy.uuid() + entropy.uuid()).decode().rstrip("="))
+
+
 def stored_token(directory: str, entropy: Entropy) -> ControlToken:
     """Return the token in the file of a directory; generates it if the file has none.
 
@@ -68,7 +73,7 @@ def stored_token(directory: str, entropy: Entropy) -> ControlToken:
     try:
         return ControlToken(_read(path), path)
     except (OSError, TokenError):
-        text = urlsafe_b64encode(entropy.uuid() + entropy.uuid()).decode().rstrip("=")
+        text = generated_token(entropy).text
     try:
         write_key_file(path, f"{text}\n".encode())
     except OSError as error:

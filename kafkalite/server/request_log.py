@@ -177,18 +177,38 @@ NAMED_ENTITIES: Final = (Entity.GROUP, Entity.TOPIC, Entity.TRANSACTIONAL_ID)
 
 
 def _request_fields(exchange: Exchange) -> dict[str, Any]:
-    message = _without_secrets(exchange.request, SECRETS_OF_REQUESTS.get(exchange.api_key))
     size, version = exchange.request_bytes, exchange.version
-    return _fields(message, exchange.api_key, Direction.REQUEST, version, size)
+    return request_fields(exchange.request, exchange.api_key, version, size)
+
+
+def request_fields(
+    request: Any,  # noqa: ANN401 - any message, or None
+    api_key: int,
+    version: int,
+    size_bytes: int,
+) -> dict[str, Any]:
+    """Return the fields of a request of a size, as `LoggedRequest.request` has them."""
+    message = _without_secrets(request, SECRETS_OF_REQUESTS.get(api_key))
+    return _fields(message, api_key, Direction.REQUEST, version, size_bytes)
 
 
 def _response_fields(exchange: Exchange) -> dict[str, Any] | None:
     response = exchange.response
     if response is None:
         return None
-    message = _without_secrets(response, SECRETS_OF_RESPONSES.get(exchange.api_key))
     size, version = exchange.answer_bytes, exchange.response_version
-    return _fields(message, exchange.api_key, Direction.RESPONSE, version, size)
+    return response_fields(response, exchange.api_key, version, size)
+
+
+def response_fields(
+    response: Any,  # noqa: ANN401 - any message
+    api_key: int,
+    version: int,
+    size_bytes: int,
+) -> dict[str, Any]:
+    """Return the fields of a response of a size, as `LoggedRequest.response` has them."""
+    message = _without_secrets(response, SECRETS_OF_RESPONSES.get(api_key))
+    return _fields(message, api_key, Direction.RESPONSE, version, size_bytes)
 
 
 def _error_codes(exchange: Exchange) -> tuple[int, ...]:

@@ -240,7 +240,7 @@ class Explain(_EntryFilter):
             transactional_ids=tuple(history.names(Entity.TRANSACTIONAL_ID)),
             topics=tuple(history.names(Entity.TOPIC)),
             clients=tuple(history.names(Entity.CLIENT)),
-            entries=tuple([_described(each) async for each in in_turns(self.entries(broker))]),
+            entries=tuple([described(each) async for each in in_turns(self.entries(broker))]),
         )
 
 
@@ -266,7 +266,7 @@ class FollowHistory(_EntryFilter):
             while True:
                 number = history.last_number
                 async for entry in in_turns(entries, _STREAMED_PER_TURN):
-                    data = json.dumps(to_json(_described(entry)), ensure_ascii=False)
+                    data = json.dumps(to_json(described(entry)), ensure_ascii=False)
                     yield f"id: {entry.number}\nevent: entry\ndata: {data}\n\n"
                 if not await changes.next(keep_alive_deadline()):
                     yield ": no entry\n\n"  # fails if the client has disconnected
@@ -276,7 +276,8 @@ class FollowHistory(_EntryFilter):
         return all(getattr(self, name) in {None, getattr(entry, name)} for name in self.AT_MOST_ONE)
 
 
-def _described(entry: Entry) -> HistoryEntry:
+def described(entry: Entry) -> HistoryEntry:
+    """Return an entry of the history as answers have it."""
     values = entry._asdict() | {"members": tuple(NamedMember(*each) for each in entry.members)}
     return HistoryEntry(**values, first_iso=iso_of(entry.first_ms), at_iso=iso_of(entry.at_ms))
 
@@ -329,12 +330,12 @@ def _address_hint(client: str) -> str:
 
 def lines_of(entries: Sequence[Entry], *, has_subjects: bool = True) -> Iterator[str]:
     """Yield entries of the history as lines with aligned columns, by default with subjects."""
-    return _entry_lines([_described(each) for each in entries], is_unfiltered=has_subjects)
+    return _entry_lines([described(each) for each in entries], is_unfiltered=has_subjects)
 
 
 def json_of(entries: Sequence[Entry]) -> object:
     """Return entries of the history as values of JSON, as `GET /v1/explain` has them."""
-    return to_json(tuple(map(_described, entries)))
+    return to_json(tuple(map(described, entries)))
 
 
 def named_texts(entries: Sequence[HistoryEntry]) -> list[str]:

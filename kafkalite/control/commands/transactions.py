@@ -58,10 +58,11 @@ class ListTransactions:
     async def perform(self, broker: Broker) -> TransactionList:
         """Return all transactional ids."""
         found = in_turns(drain(await list_transactions(broker)))
-        return TransactionList(tuple([_answer(each) async for each in found]))
+        return TransactionList(tuple([transaction_answer(each) async for each in found]))
 
 
-def _answer(status: TransactionStatus) -> TransactionAnswer:
+def transaction_answer(status: TransactionStatus) -> TransactionAnswer:
+    """Return a transactional id as answers have it."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(status.partitions):
         by_topic.setdefault(topic, []).append(partition)

@@ -78,7 +78,9 @@ _KEEP_ALIVE_S: Final = 15
 class ConsoleApp:
     """The HTTP application that shows a source in a browser."""
 
-    def __init__(self, source: ConsoleSource, endpoint: Endpoint) -> None:
+    def __init__(
+        self, source: ConsoleSource, endpoint: Endpoint, sections: Sequence[Section] = SECTIONS
+    ) -> None:
         self._source = source
         self._scheme = endpoint.scheme
         self._templates = _new_environment()
@@ -86,9 +88,15 @@ class ConsoleApp:
         """The time that each page last took to be rendered, by path."""
         self._open_pages = 0
         """The number of streams of changes."""
-        pages = [page for section in SECTIONS for page in section.pages]
-        actions = [action for section in SECTIONS for action in section.actions]
-        self._navigation = [section.pages[0] for section in SECTIONS]
+        pages = [
+            page
+            for section in sections
+            for page in section.pages
+            if source.is_live or not page.needs_broker
+        ]
+        actions = [each for section in sections if source.is_live for each in section.actions]
+        self._navigation = [section.pages[0] for section in sections if section.is_listed]
+        self._paths = frozenset(page.path for page in pages)
         routes = [
             Route("/", _to_first_page),
             Route(CONSOLE_PATH, _to_first_page),
@@ -132,7 +140,11 @@ class ConsoleApp:
                 "title": content.title or page.title,
                 "section": page.section or page.path,
                 "here": url_of(page.path, **_without_seen(query)),
-                "commands": [command_lines.lines_of(each, url) for each in content.commands],
+                "commands": [
+                    line
+                    for each in content.commands
+                    for line in self._source.command_lines(each, url)
+                ],
                 "changes": self._changes_url(page, content),
                 **content.values,
             },
@@ -225,6 +237,7 @@ class ConsoleApp:
                 "cluster": self._source.name,
                 "source": self._source,
                 "navigation": self._navigation,
+                "paths": self._paths,
                 **values,
             }
         )
@@ -321,5 +334,6 @@ def _new_environment() -> Environment:
         "facts": texts.facts_of,
         "size": texts.size_text,
         "moment": texts.moment_text,
+        "latency": texts.latency_text,
     }
     return environment

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalite.control.command_table import CommandError, running_cluster
 from kafkalite.control.commands.requests import recorded
+from kafkalite.control.console.command_lines import lines_of
 from kafkalite.control.console.commit_history import read_commits
 from kafkalite.control.console.log_tail import log_tail
 from kafkalite.control.console.record_browser import read_window
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.control.console.command_lines import CommandLines
     from kafkalite.control.console.log_tail import LogTail
     from kafkalite.control.console.source import (
         RecordSearch,
@@ -66,6 +68,10 @@ class LiveSource:
     async def ask(self, command: Command[Answer]) -> Answer:
         """Return the answer to a command, after its execution."""
         return await command.perform(self._broker)
+
+    def command_lines(self, command: Command[Any], url: str) -> Sequence[CommandLines]:
+        """Return a command as a request to the endpoint at `url`, and as a line of a shell."""
+        return (lines_of(command, url),)
 
     async def past_group(self, group: str, at_ms: int) -> GroupStatus:
         """Return a group as it was at a time; raises TimeTravelError if that is not known."""

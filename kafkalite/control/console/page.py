@@ -54,6 +54,8 @@ class Page(NamedTuple):
     """Raises NotFoundError, and ValueError for invalid fields of the query."""
     section: str = ""
     """The path of the page in the navigation to which this one belongs; by default its own."""
+    needs_broker: bool = False
+    """Whether it is absent from a console over files, because it changes something."""
 
 
 class Action(NamedTuple):
@@ -77,6 +79,8 @@ class Section(NamedTuple):
 
     pages: Sequence[Page]
     actions: Sequence[Action] = ()
+    is_listed: bool = True
+    """Whether its first page is in the navigation."""
 
 
 class Rows(NamedTuple):

@@ -32,7 +32,11 @@ _MARKERS: Final = {ControlKind.COMMIT: "commit", ControlKind.ABORT: "abort"}
 
 async def read_window(broker: Broker, search: RecordSearch) -> RecordWindow:
     """Return the records that a search selects, up to the limits; raises CommandError."""
-    partition = partition_of(broker, search.topic, search.partition)
+    return await window_of(partition_of(broker, search.topic, search.partition), search)
+
+
+async def window_of(partition: Partition, search: RecordSearch) -> RecordWindow:
+    """Return the records of a partition that a search selects; raises CommandError."""
     try:
         start = _start(partition, search)
         scan = _Scan(partition, search, start)

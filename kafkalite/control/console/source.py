@@ -7,7 +7,7 @@ a shell that return the same. What no command returns has methods of its own.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafkalite.ports.named_tuples import NamedTuple
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.control.console.command_lines import CommandLines
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
     from kafkalite.storage.record_format import Headers
@@ -188,6 +189,9 @@ class ConsoleSource(Protocol):
 
     async def ask(self, command: Command[Answer]) -> Answer:
         """Return the answer to a command, after its execution."""
+
+    def command_lines(self, command: Command[Any], url: str) -> Sequence[CommandLines]:
+        """Return how to get the same answer in a shell, and from a control endpoint at `url`."""
 
     async def past_group(self, group: str, at_ms: int) -> GroupStatus:
         """Return a group as it was at a time, in milliseconds since the Unix epoch."""

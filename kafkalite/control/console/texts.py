@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.ports.clock import LATEST_MS
 from kafkalite.ports.texts import count_text, truncate
@@ -68,6 +68,14 @@ def ago_text(milliseconds: int) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
+
+
+def latency_text(request: Any) -> str:  # noqa: ANN401 - of a broker, or of a capture
+    """Return the latency of a request, in microseconds if they are known; empty if it is not."""
+    latency_us = getattr(request, "latency_us", None)
+    if latency_us is not None:
+        return f"{latency_us / _MILLISECONDS:,.3f} ms"
+    return "" if request.latency_ms is None else f"{request.latency_ms:,} ms"
 
 
 def size_text(number: int) -> str:

@@ -34,6 +34,8 @@ _MAX_SERVED: Final = 200
 _NUMBERS: Final = frozenset(("node", "since"))
 _CONDITIONS: Final = tuple(each.name for each in fields_of(RequestFilter))
 _MAX_HISTORY: Final = 10_000
+_MAX_SUBJECTS: Final = 20
+"""The maximum number of groups, of topics and of transactional ids whose events are searched."""
 
 
 async def _requests(view: View) -> Content:
@@ -100,21 +102,34 @@ async def _fault(view: View, fault_id: str | None) -> str:
 
 async def _entries(view: View, found: RecordedRequest) -> Sequence[HistoryEntry]:
     """Return the entries of the history that were made while the request was served."""
-    explanation = await view.source.ask(Explain(limit=_MAX_HISTORY))
     answered_ms = found.received_ms + (found.latency_ms or 0)
-    names = {*found.groups, *found.topics, *found.transactional_ids}
-    return [
-        each
-        for each in explanation.entries
-        if found.received_ms <= each.at_ms <= answered_ms
-        and names & {each.group, each.topic, each.transactional_id}
+    subjects = [
+        *(Explain(group=each, limit=_MAX_HISTORY) for each in found.groups[:_MAX_SUBJECTS]),
+        *(Explain(topic=each, limit=_MAX_HISTORY) for each in found.topics[:_MAX_SUBJECTS]),
+        *(
+            Explain(transactional_id=each, limit=_MAX_HISTORY)
+            for each in found.transactional_ids[:_MAX_SUBJECTS]
+        ),
     ]
+    entries = [each for one in subjects for each in (await view.source.ask(one)).entries]
+    return sorted(
+        (each for each in entries if found.received_ms <= each.at_ms <= answered_ms), key=_number_of
+    )
+
+
+def _number_of(entry: HistoryEntry) -> int:
+    return entry.number
 
 
 async def _of_entry(view: View) -> Content:
     """Return the requests that were served when an entry of the history was made."""
-    number = view.query.whole("entry", 0)
-    explanation = await view.source.ask(Explain(limit=_MAX_HISTORY))
+    number, query = view.query.whole("entry", 0), view.query
+    history = Explain(
+        group=query.text("group") or None,
+        transactional_id=query.text("id") or None,
+        limit=_MAX_HISTORY,
+    )
+    explanation = await view.source.ask(history)
     entry = next((each for each in explanation.entries if each.number == number), None)
     if entry is None:
         raise NotFoundError(f"the history has no entry with number {number} any more")

@@ -284,7 +284,14 @@ SECTION: Final = Section(
         Page("/topic", "Topic", "topic.html.j2", _topic, section=_PATH),
         Page("/records", "Records", "records.html.j2", _records, section=_PATH),
         Page("/record", "Record", "record.html.j2", _record, section=_PATH),
-        Page("/produce", "Produce", "produce.html.j2", _produce, section=_PATH),
+        Page(
+            "/produce",
+            "Produce",
+            "produce.html.j2",
+            _produce,
+            section=_PATH,
+            needs_broker=True,
+        ),
     ),
     (
         Action(

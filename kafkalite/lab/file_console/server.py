@@ -1,0 +1,69 @@
+"""FileConsoleServer: the console over files, on a socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from kafkalite.control.address import allowed_hosts, is_loopback
+from kafkalite.control.console.access import Endpoint
+from kafkalite.control.console.app import ConsoleApp
+from kafkalite.control.console.entry import CONSOLE_PATH
+from kafkalite.control.server import HttpServer
+from kafkalite.control.token import generated_token
+from kafkalite.server.client_warnings import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.applications import Starlette
+
+    from kafkalite.control.console.page import Section
+    from kafkalite.control.console.source import ConsoleSource
+    from kafkalite.control.token import ControlToken
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.server.addresses import Address
+    from kafkalite.server.logging import Log
+
+
+class FileConsoleServer(HttpServer):
+    """Serves the console over a source at an address, with the checks of the live console."""
+
+    def __init__(
+        self,
+        source: ConsoleSource,
+        sections: Sequence[Section],
+        address: Address,
+        *,
+        clock: Clock,
+        log: Log,
+        entropy: Entropy,
+        token: ControlToken | None = None,
+    ) -> None:
+        """Bind the address; raises AddressError if that is impossible.
+
+        Without `token`, one is made if other machines reach the address.
+        """
+        self._source = source
+        self._sections = sections
+        if token is None and not is_loopback(address.host):
+            token = generated_token(entropy)
+        self._token = token
+        super().__init__(address, clock, log)
+
+    @property
+    def page_url(self) -> str:
+        """The address of the first page, with the token if there is one."""
+        query = "" if self._token is None else f"?{urlencode({'token': self._token.text})}"
+        return f"{self.url}{CONSOLE_PATH}/{query}"
+
+    def _new_app(self) -> Starlette:
+        endpoint = Endpoint(
+            self._token, allowed_hosts(self._address), self._scheme, self._report_refusal
+        )
+        return ConsoleApp(self._source, endpoint, self._sections).app
+
+    def _report_refusal(self, client_host: str, reason: str) -> None:
+        fields = {"peer": client_host, "reason": reason}
+        self._warnings.warn(client_host, kind_of(reason), "request refused", **fields)

@@ -1,0 +1,1 @@
+"""Tests of `kafkalite.lab.file_console`."""
