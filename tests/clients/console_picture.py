@@ -1,89 +1,80 @@
-"""Writes docs/images/console-group.png: the console's page about a group that rebalanced.
+"""Writes the pictures of the console in docs/images, or pictures of all its pages for a review.
 
-`python -m tests.clients.console_picture` needs Chromium.
+`python -m tests.clients.console_picture` writes those of the documentation, and with the name of a
+directory all pages: in both themes, on a screen and on a phone. Both need Chromium.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-
-from kafkalite.testing import Broker
 from tests.architecture.source import ROOT
 from tests.clients.chromium import chromium
+from tests.clients.console_scene import NAMES, console_scene, open_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PICTURE: Final = ROOT / "docs" / "images" / "console-group.png"
-_WIDTH, _HEIGHT = 1120, 1000
+    from kafkalite.testing import Broker
+    from tests.clients.chromium import Tab
+
+IMAGES: Final = ROOT / "docs" / "images"
+DOCUMENTED: Final = {
+    "group": 1000,
+    "overview": 900,
+    "records": 520,
+    "transaction": 760,
+    "requests": 640,
+}
+"""The pages in the documentation, and the heights of their pictures in pixels."""
+_WIDTH: Final = 1120
+_PHONE_WIDTH: Final = 390
+_MAX_HEIGHT: Final = 3_000
 _STEP_S: Final = 2.5
-_COMMIT_EVERY: Final = 4
 
 
-def main() -> int:
-    """Let members of a group join, be expelled and leave, and take a picture of its page."""
+def main(arguments: Sequence[str]) -> int:
+    """Write the pictures."""
     with (
-        TemporaryDirectory() as name,
-        Broker(topics={"orders": 4}, control=True) as broker,
-        chromium(Path(name)) as browser,
-        ExitStack() as stack,
+        TemporaryDirectory() as profile,
+        console_scene(_STEP_S) as broker,
+        chromium(Path(profile)) as browser,
     ):
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-        members: list[Consumer] = []
-        for client_id in ("checkout", "billing", "shipping"):
-            members.append(stack.enter_context(closing(_consumer(broker, client_id))))
-            _poll(producer, members)
-        described = broker.group("shop").members
-        broker.expel(next(each for each in described if each.client_id == "checkout").member_id)
-        with suppress(KafkaException):
-            members[0].commit(offsets=[TopicPartition("orders", 0, 40)], asynchronous=False)
-        _poll(producer, members)
-        members.pop(1).close()
-        _poll(producer, members)
         tab = browser.new_tab()
-        tab.show_as(_WIDTH, _HEIGHT)
-        tab.open(f"{broker.control_url}/console/group?group=shop")
-        tab.wait("document.getElementById('live-state').textContent === 'live'")
-        tab.picture(PICTURE)
+        open_page(tab, broker, "login")
+        if arguments:
+            directory = Path(arguments[0])
+            directory.mkdir(parents=True, exist_ok=True)
+            _all_pages(tab, broker, directory)
+        else:
+            for name, height in DOCUMENTED.items():
+                tab.show_as(_WIDTH, height)
+                open_page(tab, broker, name)
+                _wait(tab)
+                tab.picture(IMAGES / f"console-{name}.webp")
     return 0
 
 
-def _consumer(broker: Broker, client_id: str) -> Consumer:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "shop",
-            "client.id": client_id,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "heartbeat.interval.ms": 500,
-            "session.timeout.ms": 6_000,
-        }
-    )
-    consumer.subscribe(["orders"])
-    return consumer
+def _all_pages(tab: Tab, broker: Broker, directory: Path) -> None:
+    for name in NAMES:
+        open_page(tab, broker, name)
+        _wait(tab)
+        for width in (_WIDTH, _PHONE_WIDTH):
+            for is_dark in (False, True):
+                tab.show_as(width, 800, is_dark=is_dark)
+                height = tab.evaluate("document.documentElement.scrollHeight")
+                tab.show_as(width, min(height, _MAX_HEIGHT), is_dark=is_dark)
+                theme = "dark" if is_dark else "light"
+                tab.picture(directory / f"{name}-{width}-{theme}.webp")
 
 
-def _poll(producer: Producer, members: Sequence[Consumer]) -> None:
-    """Produce and consume for some time, and commit often."""
-    end = perf_counter() + _STEP_S
-    while perf_counter() < end:
-        producer.produce("orders", value="order")
-        producer.flush(10)
-        for each in members:
-            message = each.poll(0.02)
-            if message is None or message.error() or (message.offset() or 0) % _COMMIT_EVERY:
-                continue
-            with suppress(KafkaException):  # the group rebalances
-                each.commit(message=message, asynchronous=False)
+def _wait(tab: Tab) -> None:
+    """Wait until a page that changes is live."""
+    tab.wait("document.getElementById('live-state')?.textContent !== 'connecting'")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

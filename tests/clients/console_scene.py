@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, closing, contextmanager, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
+from urllib.request import Request, urlopen
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -54,7 +56,7 @@ def console_scene(step_s: float) -> Iterator[Broker]:
             storage="memory",
             control=True,
             control_token=TOKEN,
-            request_log=5_000,
+            request_log=100_000,
         ) as broker,
         ExitStack() as stack,
     ):
@@ -62,8 +64,8 @@ def console_scene(step_s: float) -> Iterator[Broker]:
         _records(broker)
         _rebalances(broker, stack, step_s)
         broker.faults.add(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER", times=2)
-        broker.snapshot()
-        stack.enter_context(broker.fork())
+        _send_command(broker, "snapshots", {})
+        _send_command(broker, "clusters", {"from": "now"})
         yield broker
 
 
@@ -80,6 +82,13 @@ def open_page(tab: Tab, broker: Broker, name: str) -> None:
     else:
         path = PAGES[name]
         tab.open(f"{console}{path}{'&' if '?' in path else '?'}token={TOKEN}")
+
+
+def _send_command(broker: Broker, path: str, body: object) -> None:
+    request = Request(f"{broker.control_url}/v1/{path}", json.dumps(body).encode())  # noqa: S310 - of the broker
+    request.add_header("Content-Type", "application/json")
+    request.add_header("Authorization", f"Bearer {TOKEN}")
+    urlopen(request, timeout=_TIMEOUT_S).close()  # noqa: S310 - as above
 
 
 def _transactions(broker: Broker) -> Producer:

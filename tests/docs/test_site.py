@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.source import ROOT
+from tests.clients.console_picture import DOCUMENTED
 from tests.docs.blocks import pages
 from tests.docs.pictures import DIRECTORY, PICTURES, render
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 LOADING_ATTRIBUTES = {"img": "src", "script": "src", "iframe": "src", "source": "src"}
 
-SCREENSHOTS = {"audit-report.png", "console-group.png"}
+SCREENSHOTS = {"audit-report.png", *(f"console-{name}.webp" for name in DOCUMENTED)}
 """Written by `tests.spark.report_picture` and `tests.clients.console_picture`."""
 
 
