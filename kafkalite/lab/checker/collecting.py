@@ -3,8 +3,9 @@
 # ruff: noqa: ANN401 - messages of any API
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from kafkalite.capture.reading.summary import named_topics
@@ -31,6 +32,7 @@ from kafkalite.lab.checker.history import (
     Partition,
     PositionLookup,
     ProducerStart,
+    Range,
     ShareReset,
     ShareSessionUse,
     TopicEvent,
@@ -60,8 +62,11 @@ T = TypeVar("T")
 _NO_ERROR: Final = int(ErrorCode.NONE)
 _ACKNOWLEDGED: Final = frozenset((_NO_ERROR, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)))
 """Errors of Produce with which the batch is in the log."""
+_MEMBER_ERRORS: Final = frozenset((_NO_ERROR, int(ErrorCode.MEMBER_ID_REQUIRED)))
+"""Errors of requests of members; with the second, the client has a member id and joins again."""
 _READ_COMMITTED: Final = 1
 _COMPACT: Final = "compact"
+_TOPIC_RESOURCE: Final = 2
 
 UNKNOWN_TOPICS: Final = "rows of topics whose name the history does not have"
 UNREADABLE: Final = "answers with record batches that are damaged or have format 0 or 1"
@@ -93,6 +98,9 @@ class Collector:
         self._history = History()
         self._names: dict[bytes, str] = {}
         self._incarnations: Counter[str] = Counter()
+        self._incarnations_by_id: dict[bytes, int] = {}
+        self._latest_ids: dict[str, bytes] = {}
+        """Name → id of the topic that has it, unless the topic was deleted."""
         self._sessions = FetchSessions()
         self._memberships = Memberships()
         self._undecided: Counter[str] = Counter()
@@ -104,7 +112,7 @@ class Collector:
         event = observation.event
         self._history.requests += 1
         if observation.response is not None:
-            self._names.update(named_topics(observation.response))
+            self._add_names(observation.response, event)
             if cluster_id := getattr(observation.response, "cluster_id", None):
                 self._history.cluster_ids.add(cluster_id)
         handle = self._HANDLERS.get(observation.api_key)
@@ -117,6 +125,22 @@ class Collector:
         if sender is not None:
             self._note_use(event, getattr(observation.request, sender))
         handle(self, observation)
+
+    def _add_names(self, response: Any, event: Event) -> None:
+        """Add the names of topics; a name with another id is that of another incarnation."""
+        for topic_id, name in named_topics(response):
+            if topic_id in self._names:
+                continue
+            if name in self._latest_ids:
+                self._end_incarnation(name, event)
+            self._names[topic_id] = name
+            self._incarnations_by_id[topic_id] = self._incarnations[name]
+            self._latest_ids[name] = topic_id
+
+    def _end_incarnation(self, name: str, event: Event) -> None:
+        self._incarnations[name] += 1
+        self._latest_ids.pop(name, None)
+        self._history.topic_events.append(TopicEvent(event, name, Lifetime.DELETED))
 
     def _note_use(self, event: Event, sender: str | None) -> None:
         if sender:
@@ -131,7 +155,8 @@ class Collector:
         """Return the history of all observations up to now; more can be added later."""
         history, undecided = self._history, Counter(self._undecided)
         history.sort()
-        deliveries = [self._attributed(each) for each in history.deliveries]
+        shared = self._shared_by_consumers(history)
+        deliveries = [self._attributed(each, shared) for each in history.deliveries]
         undecided[UNCLEAR_GROUPS] += sum(each.group is None for each in deliveries)
         undecided[UNCLEAR_MEMBERS] += sum(
             each.member is None for each in deliveries if each.group is not None
@@ -140,13 +165,29 @@ class Collector:
         return replace(
             history,
             deliveries=deliveries,
-            coverages=[self._attributed(each) for each in history.coverages],
+            coverages=[self._attributed(each, shared) for each in history.coverages],
             undecided=[Undecided(*each) for each in sorted(undecided.items()) if each[1]],
         )
 
-    def _attributed(self, row: Any) -> Any:
+    def _shared_by_consumers(self, history: History) -> set[tuple[Client, Partition]]:
+        """Return the partitions from which several consumers with the same client id fetched.
+
+        A consumer fetches a partition on one connection at a time. So one of two connections that
+        take turns is that of another consumer, which is in no group if the client has one member.
+        """
+        spans: dict[tuple[Client, Partition], dict[int, Range]] = defaultdict(dict)
+        rows: Iterable[Delivery | Coverage] = chain(history.deliveries, history.coverages)
+        for row in rows:
+            if row.group is None and self._memberships.has_one_member(row.event.client):
+                of_partition = spans[row.event.client, row.partition]
+                at_ns = row.event.sent_ns
+                first, last = of_partition.get(row.event.connection, (at_ns, at_ns))
+                of_partition[row.event.connection] = Range(min(first, at_ns), max(last, at_ns))
+        return {key for key, own in spans.items() if _overlap(own.values())}
+
+    def _attributed(self, row: Any, shared: set[tuple[Client, Partition]]) -> Any:
         """Return a delivery or a coverage with the group and member of its client."""
-        if row.group is not None:
+        if row.group is not None or (row.event.client, row.partition) in shared:
             return row
         group, member = self._memberships.find(row.event.client, row.event.sent_ns)
         return replace(row, group=group, member=member)
@@ -157,6 +198,11 @@ class Collector:
         if not name:
             self._undecided[UNKNOWN_TOPICS] += 1
             return None
+        return self._known_partition(name, topic, number)
+
+    def _known_partition(self, name: str, topic: Topic, number: int) -> Partition:
+        if isinstance(topic, bytes):
+            return Partition(name, number, self._incarnations_by_id[topic])
         return Partition(name, number, self._incarnations[name])
 
     # -- writes ------------------------------------------------------------------------------
@@ -175,15 +221,10 @@ class Collector:
                 if partition is None or views is None:
                     continue
                 answer = answers.get((topic_of(topic), row.index))
-                self._add_writes(event, partition, request.transactional_id, views, answer)
+                self._add_writes(event, partition, request, views, answer)
 
     def _add_writes(
-        self,
-        event: Event,
-        partition: Partition,
-        transactional_id: str | None,
-        views: Any,
-        answer: Any,
+        self, event: Event, partition: Partition, request: Any, views: Any, answer: Any
     ) -> None:
         error = _NO_ERROR if answer is None else answer.error_code
         outcome = _outcome(answer, error in _ACKNOWLEDGED)
@@ -191,8 +232,11 @@ class Collector:
         for view in views:
             batch = header_of(view)
             self._history.writes.append(
-                Write(event, partition, batch, transactional_id, outcome, error, offset)
-            )
+                Write(
+                    event, partition, batch, request.transactional_id, outcome, error, offset,
+                    request.acks != 0,
+                )
+            )  # fmt: skip
             if offset >= 0:
                 offset += batch.records
 
@@ -232,7 +276,7 @@ class Collector:
                 name = self._names.get(key[0]) if isinstance(key[0], bytes) else key[0]
                 if not name or key in failed:
                     continue
-                partition = Partition(name, row.partition, self._incarnations[name])
+                partition = self._known_partition(name, key[0], row.partition)
                 if looked_up.get(partition) == row.fetch_offset:
                     del looked_up[partition]
                     start = row.fetch_offset
@@ -298,8 +342,21 @@ class Collector:
     def _add_membership(self, observation: Observation) -> None:
         request, response, event = observation.request, observation.response, observation.event
         member = request.member_id or getattr(response, "member_id", None)
-        if member and response is not None and not response.error_code:
-            self._memberships.note(event.client, request.group_id, member, event.sent_ns)
+        epoch = getattr(request, "member_epoch", 1 if request.member_id else 0)
+        if member and epoch < 0:
+            self._memberships.note_leaving(event.client, request.group_id, member, event.sent_ns)
+        elif member and response is not None and response.error_code in _MEMBER_ERRORS:
+            self._memberships.note(
+                event.client, request.group_id, member, event.sent_ns, is_new=not epoch
+            )
+
+    def _add_leaving(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        if response is not None and response.error_code:
+            return
+        members = [request.member_id, *(each.member_id for each in request.members)]
+        for member in filter(None, members):
+            self._memberships.note_leaving(event.client, request.group_id, member, event.sent_ns)
 
     def _add_commit(self, observation: Observation) -> None:
         request, response, event = observation.request, observation.response, observation.event
@@ -343,8 +400,11 @@ class Collector:
                     partition = self._partition(topic_of(topic), each.partition_index)
                     if partition is not None and not each.error_code:
                         self._history.committed_offsets.append(
-                            CommittedOffset(event, group, partition, each.committed_offset)
-                        )
+                            CommittedOffset(
+                                event, group, partition, each.committed_offset,
+                                request.require_stable,
+                            )
+                        )  # fmt: skip
 
     def _add_lookup(self, observation: Observation) -> None:
         request, response, event = observation.request, observation.response, observation.event
@@ -431,10 +491,28 @@ class Collector:
     def _add_described_limits(self, observation: Observation) -> None:
         if observation.response is not None:
             self._history.delivery_limits.update(described_limits(observation.response))
+            self._add_policies(
+                (each.resource_type, each.resource_name, each.configs)
+                for each in observation.response.results
+            )
 
     def _add_changed_limits(self, observation: Observation) -> None:
         if observation.response is not None and not observation.request.validate_only:
             self._history.delivery_limits.update(changed_limits(observation.request))
+            self._add_changed_policies(observation)
+
+    def _add_changed_policies(self, observation: Observation) -> None:
+        if not observation.request.validate_only:
+            self._add_policies(
+                (each.resource_type, each.resource_name, each.configs)
+                for each in observation.request.resources
+            )
+
+    def _add_policies(self, resources: Iterable[tuple[int, str, Iterable[Any]]]) -> None:
+        """Add topics that are, or become, compacted. One that was compacted lacks records."""
+        for kind, name, configs in resources:
+            if kind == _TOPIC_RESOURCE and _is_compacted(configs):
+                self._history.compacted_topics.add(name)
 
     # -- transactions and topics -------------------------------------------------------------
 
@@ -499,10 +577,7 @@ class Collector:
     def _add_created_topics(self, observation: Observation) -> None:
         request, response, event = observation.request, observation.response, observation.event
         for topic in request.topics:
-            if any(
-                config.name == "cleanup.policy" and _COMPACT in (config.value or "")
-                for config in topic.configs or ()
-            ):
+            if _is_compacted(topic.configs or ()):
                 self._history.compacted_topics.add(topic.name)
         for row in () if response is None else response.topics:
             if not row.error_code and not request.validate_only:
@@ -513,8 +588,7 @@ class Collector:
         for row in () if response is None else response.responses:
             name = row.name or self._names.get(row.topic_id)
             if name and not row.error_code:
-                self._incarnations[name] += 1
-                self._history.topic_events.append(TopicEvent(event, name, Lifetime.DELETED))
+                self._end_incarnation(name, event)
 
     _HANDLERS: ClassVar[Mapping[int, Callable[[Collector, Observation], None]]] = {
         int(ApiKey.PRODUCE): _add_produce,
@@ -523,6 +597,7 @@ class Collector:
         int(ApiKey.HEARTBEAT): _add_membership,
         int(ApiKey.CONSUMER_GROUP_HEARTBEAT): _add_membership,
         int(ApiKey.STREAMS_GROUP_HEARTBEAT): _add_membership,
+        int(ApiKey.LEAVE_GROUP): _add_leaving,
         int(ApiKey.OFFSET_COMMIT): _add_commit,
         int(ApiKey.TXN_OFFSET_COMMIT): _add_commit,
         int(ApiKey.OFFSET_FETCH): _add_offset_fetch,
@@ -539,8 +614,17 @@ class Collector:
         int(ApiKey.DELETE_SHARE_GROUP_OFFSETS): _add_share_reset,
         int(ApiKey.DESCRIBE_CONFIGS): _add_described_limits,
         int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _add_changed_limits,
+        int(ApiKey.ALTER_CONFIGS): _add_changed_policies,
     }
     """API → method that makes rows of its requests."""
+
+
+def _overlap(ranges: Iterable[Range]) -> bool:
+    return any(later.first < earlier.last for earlier, later in pairwise(sorted(ranges)))
+
+
+def _is_compacted(configs: Iterable[Any]) -> bool:
+    return any(each.name == "cleanup.policy" and _COMPACT in (each.value or "") for each in configs)
 
 
 def _outcome(answer: Any, is_accepted: bool) -> Outcome:  # noqa: FBT001 - private

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.lab.checker.effective_commits import GroupPartition, at_ns, effective_commits
-from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
+from kafkalite.lab.checker.effective_commits import (
+    GroupPartition,
+    at_ns,
+    effective_commits,
+    is_any_between,
+    removal_times,
+)
+from kafkalite.lab.checker.findings import (
+    DELAYED_REQUEST,
+    OTHER_COMMIT,
+    Finding,
+    Severity,
+)
 from kafkalite.lab.checker.history import Outcome, Range, sent_ns
 
 if TYPE_CHECKING:
@@ -40,16 +51,37 @@ RECREATED_TOPIC: Final = "recreated topic"
 def regressions(history: History) -> Iterator[Finding]:
     """Yield accepted commits of lower offsets than the commit before.
 
-    The order is that of the answers.
+    The order is that of the answers. A group without an offset in between begins again.
     """
+    removals, owners = removal_times(history), _first_uses(history)
     for key, commits in effective_commits(history).items():
         for earlier, later in pairwise(commits):
-            if later.commit.offset < earlier.commit.offset:
-                yield _regression(history, key, earlier.commit, later.commit)
+            if later.commit.offset < earlier.commit.offset and not is_any_between(
+                removals[key], earlier.at_ns, later.commit.event.sent_ns
+            ):
+                yield _regression(history, key, earlier.commit, later.commit, owners)
 
 
-def _regression(history: History, key: GroupPartition, earlier: Commit, later: Commit) -> Finding:
-    cause, severity, reason = _cause(history, earlier, later)
+_FirstUses = dict[tuple[GroupPartition, str], int]
+
+
+def _first_uses(history: History) -> _FirstUses:
+    """Return when each member first committed or fetched from a partition."""
+    found: _FirstUses = {}
+    rows: Iterator[Commit | Delivery] = chain(history.commits, history.deliveries)
+    for row in rows:
+        if row.group and row.member:
+            key = GroupPartition(row.group, row.partition), row.member
+            found[key] = min(found.get(key, row.event.sent_ns), row.event.sent_ns)
+    return found
+
+
+def _regression(
+    history: History, key: GroupPartition, earlier: Commit, later: Commit, owners: _FirstUses
+) -> Finding:
+    since_ns = owners.get((key, later.member), later.event.sent_ns)
+    is_earlier_owner = since_ns < earlier.event.sent_ns
+    cause, severity, reason = _cause(history, earlier, later, is_earlier_owner=is_earlier_owner)
     return Finding(
         rule=REGRESSION,
         severity=severity,
@@ -65,24 +97,31 @@ def _regression(history: History, key: GroupPartition, earlier: Commit, later: C
     )
 
 
-def _cause(history: History, earlier: Commit, later: Commit) -> tuple[str, Severity, str]:
+def _cause(
+    history: History, earlier: Commit, later: Commit, *, is_earlier_owner: bool
+) -> tuple[str, Severity, str]:
     client = later.event.client
     if later.member and history.was_given_up(later.event, later.member):
         reason = f"a request of {client} arrived after the client had opened another connection"
         return DELAYED_REQUEST, Severity.VIOLATION, reason
     if later.is_administrative:
         return ADMINISTRATOR, Severity.NOTE, f"{client} set it"
-    if later.member != earlier.member:
-        reason = f"{client} committed it as member {later.member}, after {earlier.event.client}"
+    if later.member == earlier.member:
+        return MOVED_BACK, Severity.WARNING, f"{client} committed both"
+    reason = f"{client} committed it as member {later.member}, after {earlier.event.client}"
+    if is_earlier_owner:
         return EARLIER_OWNER, Severity.VIOLATION, reason
-    return MOVED_BACK, Severity.WARNING, f"{client} committed both"
+    return MOVED_BACK, Severity.WARNING, reason
 
 
 def contradicted(history: History) -> Iterator[Finding]:
     """Yield answers to OffsetFetch that have another offset than the latest accepted commit.
 
     The history decides it only if no commit was in flight. If the offset is that of a commit that
-    was not answered, this commit took effect after its client had given it up.
+    was not answered, this commit took effect after its client had given it up. An offset that no
+    commit of the history has was committed by a client that the history lacks. A commit of a
+    transaction takes effect some time after EndTxn is answered, so only a request that waits for it
+    decides whether it is lost (KIP-447).
     """
     effective, every = effective_commits(history), _commits(history)
     seen: set[tuple[GroupPartition, int, int]] = set()
@@ -93,6 +132,9 @@ def contradicted(history: History) -> Iterator[Finding]:
         if not count or own[count - 1].commit.offset == row.offset:
             continue
         latest, contradiction = own[count - 1].commit, (key, own[count - 1].at_ns, row.offset)
+        before = own[count - 2].commit.offset if count > 1 else -1
+        if latest.is_transactional and not row.is_stable and row.offset == before:
+            continue
         if contradiction in seen or _is_in_flight(every[key], latest, row):
             continue
         seen.add(contradiction)
@@ -136,11 +178,9 @@ def _contradiction(
         )  # fmt: skip
         text = f"offset {row.offset}, from a commit that {client} had given up"
     else:
-        is_removed = row.offset < 0
-        cause = EXPIRED if is_removed else LOST_COMMIT
-        severity = Severity.NOTE if is_removed else Severity.VIOLATION
+        cause, text = _other_reason(commits, row)
+        severity = Severity.VIOLATION if cause == LOST_COMMIT else Severity.NOTE
         client, proofs = latest.event.client, (latest.event.proof, row.event.proof)
-        text = "no offset: it expired or was deleted" if is_removed else f"offset {row.offset}"
     return Finding(
         rule=CONTRADICTED,
         severity=severity,
@@ -154,11 +194,24 @@ def _contradiction(
     )
 
 
+def _other_reason(commits: list[Commit], row: CommittedOffset) -> tuple[str, str]:
+    if row.offset < 0:
+        return EXPIRED, "no offset: it expired or was deleted"
+    if any(each.offset == row.offset for each in commits if sent_ns(each) < sent_ns(row)):
+        return LOST_COMMIT, f"offset {row.offset}"
+    return OTHER_COMMIT, f"offset {row.offset}, which no commit in the history has"
+
+
 def zombie_commits(history: History) -> Iterator[Finding]:
     """Yield accepted commits of a member after another member had fetched the partition.
 
     The other member must have begun after the last fetch of the first one (KAFKA-19779, KIP-1251).
+    A member that gets the partition again looks its offset up with OffsetFetch.
     """
+    regained: dict[tuple[GroupPartition, Client], list[int]] = defaultdict(list)
+    for found in history.committed_offsets:
+        key = GroupPartition(found.group, found.partition), found.event.client
+        regained[key].append(sent_ns(found))
     owners: dict[GroupPartition, _Owners] = defaultdict(_Owners)
     for row in history.deliveries:
         if row.group is not None and row.member is not None and not row.is_shared:
@@ -166,8 +219,11 @@ def zombie_commits(history: History) -> Iterator[Finding]:
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED or not commit.member:
             continue
-        newer = owners[GroupPartition(commit.group, commit.partition)].newer(commit)
-        if newer is not None:
+        own = GroupPartition(commit.group, commit.partition)
+        newer = owners[own].newer(commit)
+        if newer is not None and not is_any_between(
+            regained[own, commit.event.client], newer.event.sent_ns, sent_ns(commit)
+        ):
             yield Finding(
                 rule=ZOMBIE_COMMIT,
                 severity=Severity.VIOLATION,
@@ -225,14 +281,18 @@ def _is_answered_before(row: Delivery, time_ns: int) -> bool:
 def commits_across_incarnations(history: History) -> Iterator[Finding]:
     """Yield accepted commits for a new topic by clients that only fetched from the deleted one.
 
-    A commit names the topic, so the offset of the deleted topic becomes one of the new topic.
+    A commit names the topic, so the offset of the deleted topic becomes one of the new topic. A
+    client that looked the offset up, or commits offset 0, has it from the new topic.
     """
+    looked_up = {(each.event.client, each.partition, each.offset) for each in history.lookups}
     fetched: dict[tuple[Client, str, int], list[Delivery]] = defaultdict(list)
     for row in history.deliveries:
         fetched[row.event.client, row.partition.topic, row.partition.number].append(row)
     for commit in history.commits:
         partition = commit.partition
-        if commit.outcome is not Outcome.ACCEPTED or not partition.incarnation:
+        if commit.outcome is not Outcome.ACCEPTED or not partition.incarnation or not commit.offset:
+            continue
+        if (commit.event.client, partition, commit.offset) in looked_up:
             continue
         rows = fetched.get((commit.event.client, partition.topic, partition.number), [])
         count = bisect_left(rows, commit.event.sent_ns, key=sent_ns)

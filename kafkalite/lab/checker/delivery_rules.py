@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from kafkalite.lab.checker.effective_commits import GroupPartition, at_ns, effective_commits
-from kafkalite.lab.checker.findings import Finding, Severity
+from kafkalite.lab.checker.findings import OTHER_COMMIT, Finding, Severity
 from kafkalite.lab.checker.history import HasEvent, Range, intersection, merged, sent_ns, without
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.named_tuples import NamedTuple
@@ -61,12 +61,13 @@ def lost(history: History) -> Iterator[Finding]:
     A group passes what is before its committed offset or before a position from which it fetched.
     Its first position and what was fetched by a client of an unknown group are no loss, but a
     position that a client has from a deleted topic of the same name is. Records of aborted
-    transactions and of compacted topics may be missing.
+    transactions and of compacted topics may be missing. A position that OffsetFetch returned, but
+    no commit of the history has, shows a member that the history lacks.
     """
     outcomes = TransactionOutcomes(history)
     acknowledged = history.acknowledged()
     coverages, effective = _coverages(history), effective_commits(history)
-    in_answers, lookups = _delivered(history), _first_lookups(history)
+    in_answers, lookups, starts = _delivered(history), _first_lookups(history), _starts(history)
     of_unknown_groups = {row.partition for row in history.coverages if row.group is None}
     for key, rows in coverages.items():
         partition = key.partition
@@ -74,7 +75,7 @@ def lost(history: History) -> Iterator[Finding]:
             continue
         covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
         commits = [each.commit for each in effective.get(key, ())]
-        after = _After(_Earliest(rows, _first_offset), _Earliest(commits, _offset), lookups)
+        after = _After(_Earliest(rows, _first_offset), _Earliest(commits, _offset), lookups, starts)
         passed = max([covered[-1].last + 1, *(commit.offset for commit in commits)])
         delivered = in_answers[partition]
         carried = _carried_over(coverages, key, rows)
@@ -185,12 +186,25 @@ def _first_lookups(history: History) -> _LookedUp:
     return found
 
 
+_Starts = dict[tuple[GroupPartition, int, "Client"], int]
+
+
+def _starts(history: History) -> _Starts:
+    """Return partition, offset and client → when OffsetFetch first returned it to the client."""
+    found: _Starts = {}
+    for each in history.committed_offsets:
+        key = GroupPartition(each.group, each.partition), each.offset, each.event.client
+        found.setdefault(key, each.event.sent_ns)
+    return found
+
+
 class _After(NamedTuple):
     """What a group requested after some records."""
 
     coverages: _Earliest[Coverage]
     commits: _Earliest[Commit]
     lookups: _LookedUp
+    starts: _Starts
 
 
 def _skip(key: GroupPartition, part: Range, after: _After) -> _Skip:
@@ -208,6 +222,12 @@ def _skip(key: GroupPartition, part: Range, after: _After) -> _Skip:
         if is_reset:
             text = f"{first_later.event.client} looked up {place} and fetched from there"
             return _Skip(OFFSET_RESET, text, Severity.VIOLATION, first_later)
+        started_ns = after.starts.get((key, first_later.first_offset, first_later.event.client))
+        if started_ns is not None and started_ns < first_later.event.sent_ns:
+            text = (
+                f"{first_later.event.client} began at {place}, which no commit in the history has"
+            )
+            return _Skip(OTHER_COMMIT, text, Severity.NOTE, first_later)
         text = f"{first_later.event.client} fetched from {place}"
         return _Skip(POSITION_MOVED, text, Severity.WARNING, first_later)
     assert first_commit is not None, "the group passed the range"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkalite.lab.checker.history import Outcome
+from kafkalite.lab.checker.history import Outcome, sent_ns
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.named_tuples import NamedTuple
 
@@ -47,6 +48,21 @@ def effective_commits(history: History) -> dict[GroupPartition, list[EffectiveCo
     for commits in found.values():
         commits.sort(key=at_ns)
     return found
+
+
+def removal_times(history: History) -> dict[GroupPartition, list[int]]:
+    """Return when OffsetFetch answered that a group has no offset, because it was removed."""
+    found: dict[GroupPartition, list[int]] = defaultdict(list)
+    for row in history.committed_offsets:
+        if row.offset < 0:
+            found[GroupPartition(row.group, row.partition)].append(sent_ns(row))
+    return found
+
+
+def is_any_between(times: list[int], since_ns: int, until_ns: int) -> bool:
+    """Return whether one of some sorted times is between two times."""
+    index = bisect_right(times, since_ns)
+    return index < len(times) and times[index] <= until_ns
 
 
 def at_ns(commit: EffectiveCommit) -> int:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DELAYED_REQUEST: Final = "delayed request"
 """The cause of findings about requests that arrived after their client had given them up."""
+OTHER_COMMIT: Final = "commit outside the history"
+"""The cause of findings about committed offsets that no commit of the history has."""
 
 
 class Severity(Enum):

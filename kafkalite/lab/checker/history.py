@@ -153,6 +153,8 @@ class Write:
     error_code: int
     first_offset: int
     """-1 if the answer has no offset."""
+    is_answerable: bool = True
+    """False with acks=0, for which brokers send no answer."""
 
     @property
     def last_offset(self) -> int:
@@ -291,6 +293,8 @@ class CommittedOffset:
     group: str
     partition: Partition
     offset: int
+    is_stable: bool = False
+    """Whether the request waits for commits of transactions that have ended (KIP-447)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,12 +43,13 @@ def duplicates(history: History) -> Iterator[Finding]:
 
     A batch of an idempotent producer has a sequence number, with which a broker recognises a retry
     (KIP-98). Another batch is the same if its checksum is, and if the request before it was not
-    acknowledged, so that the producer sent it again.
+    acknowledged, so that the producer sent it again. A producer with acks=0 gets no answers, so it
+    does not send a batch again.
     """
     delivered = _delivered_offsets(history)
     for key, writes in attempts(history).items():
         is_idempotent = key[1][0] >= 0
-        if not is_idempotent and writes[0].is_acknowledged:
+        if not is_idempotent and (writes[0].is_acknowledged or not writes[0].is_answerable):
             continue  # equal batches after it were sent on purpose
         found = delivered[key]
         for write in writes:
@@ -134,8 +135,9 @@ def reordered(history: History) -> Iterator[Finding]:
     them again.
     """
     by_connection: dict[tuple[Partition, int], list[list[Write]]] = defaultdict(list)
-    for (partition, _), writes in attempts(history).items():
-        by_connection[partition, writes[0].event.connection].append(writes)
+    for (partition, content), writes in attempts(history).items():
+        for own in _sent_as_one(writes) if content[0] < 0 else (writes,):
+            by_connection[partition, own[0].event.connection].append(own)
     for (partition, _), batches in by_connection.items():
         placed = [
             (writes, acknowledged[-1])
@@ -148,6 +150,15 @@ def reordered(history: History) -> Iterator[Finding]:
                 yield _reordered(partition, writes, write, smallest)
             if smallest is None or write.first_offset < smallest.first_offset:
                 smallest = write
+
+
+def _sent_as_one(writes: list[Write]) -> Iterator[list[Write]]:
+    """Yield the attempts to send a batch; an equal one after an answer is another batch."""
+    begin = 0
+    for index, write in enumerate(writes, 1):
+        if write.is_acknowledged or index == len(writes):
+            yield writes[begin:index]
+            begin = index
 
 
 def _reordered(

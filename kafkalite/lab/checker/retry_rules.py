@@ -24,7 +24,14 @@ SUCCEEDED: Final = "succeeded before"
 IMPATIENT: Final = "sent again before the answer"
 FATAL: Final = "refused for good"
 
-_RETRIABLE: Final = frozenset(int(each) for each in ErrorCode if each.retriable)
+_RETRIABLE: Final = frozenset(
+    (
+        *(int(each) for each in ErrorCode if each.retriable),
+        int(ErrorCode.REBALANCE_IN_PROGRESS),
+        int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    )
+)
+"""Errors after which the same request may succeed, as after a rebalance or an earlier batch."""
 
 
 def useless_retries(history: History) -> Iterator[Finding]:

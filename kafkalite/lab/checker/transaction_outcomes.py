@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkalite.lab.checker.history import Outcome, sent_ns
+from kafkalite.lab.checker.history import LogProof, Outcome, Range, merged, sent_ns, without
 
 if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
@@ -28,6 +28,12 @@ class TransactionOutcomes:
         self._markers = {
             key: [found[offset] for offset in sorted(found)] for key, found in unique.items()
         }
+        covered: dict[Partition, list[Range]] = defaultdict(list)
+        marked = {partition for partition, _ in unique}
+        for row in history.coverages:
+            if row.partition in marked:
+                covered[row.partition].append(Range(row.first_offset, row.last_offset))
+        self._covered = {partition: merged(ranges) for partition, ranges in covered.items()}
         self._ends: dict[int, list[TransactionEnd]] = defaultdict(list)
         self._ends_of_epoch: dict[tuple[int, int], list[TransactionEnd]] = defaultdict(list)
         for end in history.transaction_ends:  # in the order in which they were sent
@@ -65,13 +71,20 @@ class TransactionOutcomes:
     ) -> bool | None:
         """Return whether the transaction of a batch was committed; None if it is not known.
 
-        Its marker in the log says so, or the answer to EndTxn after `event`, the Produce request.
+        Its marker in the log says so, or the answer to EndTxn after `event`, the Produce request. A
+        marker is that of a later transaction if the history lacks offsets before it.
         """
         marker = self.marker_after(partition, producer_id, offset)
-        if marker is not None:
+        if marker is not None and self._is_next(marker, offset):
             return marker.is_commit
         end = None if event is None else self.end_after(producer_id, event)
         return None if end is None else end.is_commit
+
+    def _is_next(self, marker: Marker, offset: int) -> bool:
+        """Return whether no marker can be missing between an offset and a marker."""
+        between = Range(offset + 1, marker.offset - 1)
+        is_logged = isinstance(marker.event.proof, LogProof)  # the log has all markers
+        return is_logged or not without(between, self._covered.get(marker.partition, ()))
 
 
 def _offset(marker: Marker) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -190,9 +190,9 @@ def torn(history: History) -> Iterator[Finding]:
     The markers in the logs must be the same in all partitions, must be as the answer to EndTxn
     says, and must come after all records of the transaction.
     """
-    outcomes = TransactionOutcomes(history)
+    outcomes, offsets = TransactionOutcomes(history), _transactional_offsets(history)
     for transaction in transactions_of(history, outcomes):
-        markers = _markers(outcomes, transaction.writes)
+        markers = _markers(outcomes, transaction.writes, offsets)
         kinds = {marker.is_commit for marker in markers.values()}
         if len(kinds) > 1:
             yield _different_markers(transaction, markers)
@@ -201,17 +201,46 @@ def torn(history: History) -> Iterator[Finding]:
         yield from _splits(outcomes, transaction)
 
 
-def _markers(outcomes: TransactionOutcomes, writes: list[Write]) -> dict[Partition, Marker]:
+_Offsets = dict[tuple["Partition", int], list[int]]
+
+
+def _transactional_offsets(history: History) -> _Offsets:
+    """Return the sorted first offsets of the transactional batches of each producer."""
+    found: _Offsets = defaultdict(list)
+    for write in history.writes:
+        if write.is_acknowledged and write.batch.is_transactional:
+            found[write.partition, write.batch.producer_id].append(write.first_offset)
+    for offsets in found.values():
+        offsets.sort()
+    return found
+
+
+def _markers(
+    outcomes: TransactionOutcomes, writes: list[Write], offsets: _Offsets
+) -> dict[Partition, Marker]:
     """Return the marker after the last batch of each partition, as far as there is one.
 
-    The partitions are sorted: the rows of one request have no order when several processes read it.
+    A marker after a batch of the next transaction is the marker of that one. The partitions are
+    sorted: the rows of one request have no order when several processes read it.
     """
     last = {write.partition: write for write in writes}
     found = {
         partition: outcomes.marker_after(partition, write.batch.producer_id, write.last_offset)
         for partition, write in sorted(last.items(), key=lambda each: each[0])
     }
-    return {partition: marker for partition, marker in found.items() if marker is not None}
+    return {
+        partition: marker
+        for partition, marker in found.items()
+        if marker is not None
+        and not _has_offset(
+            offsets[partition, marker.producer_id], last[partition].last_offset, marker.offset
+        )
+    }
+
+
+def _has_offset(offsets: list[int], after: int, before: int) -> bool:
+    index = bisect_right(offsets, after)
+    return index < len(offsets) and offsets[index] < before
 
 
 def _different_markers(transaction: Transaction, markers: dict[Partition, Marker]) -> Finding:

@@ -296,10 +296,12 @@ def moved_back(cluster: SimulatedCluster, random: Random) -> Expected:
 
 
 def late_commit(cluster: SimulatedCluster, random: Random) -> Expected:
-    # A member commits a lower offset than another member before.
+    # A member commits again, after another member has committed a higher offset.
     records = random.randint(1, 5)
+    old = cluster.peer("old owner", "o-1")
+    cluster.commit(old, GROUP, PARTITION, 9)
     cluster.commit(cluster.peer("new owner", "n-1"), GROUP, PARTITION, 10 + records)
-    cluster.commit(cluster.peer("old owner", "o-1"), GROUP, PARTITION, 10)
+    cluster.commit(old, GROUP, PARTITION, 10)
     return Expected(commit_rules.REGRESSION, commit_rules.EARLIER_OWNER, records)
 
 

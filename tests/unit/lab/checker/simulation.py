@@ -25,14 +25,20 @@ from kafkalite.protocol._generated.messages.delete_topics import (
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from kafkalite.protocol._generated.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkalite.protocol._generated.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.protocol._generated.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -179,6 +185,7 @@ class SimulatedCluster:
         error: ErrorCode = ErrorCode.NONE,
         is_answered: bool = True,
         sent_ns: int | None = None,
+        acks: int = -1,
     ) -> None:
         """Add a Produce request with one batch."""
         row = ProduceRequest.PartitionProduceData(index=partition, records=batch)
@@ -190,7 +197,7 @@ class SimulatedCluster:
             ApiKey.PRODUCE,
             ProduceRequest(
                 transactional_id=producer.transactional_id,
-                acks=-1,
+                acks=acks,
                 topic_data=[ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[row])],
             ),
             ProduceResponse(
@@ -398,7 +405,13 @@ class SimulatedCluster:
             self.committed[group, partition] = offset
 
     def fetch_offset(
-        self, peer: Peer, group: str, partition: int, offset: int | None = None
+        self,
+        peer: Peer,
+        group: str,
+        partition: int,
+        offset: int | None = None,
+        *,
+        is_stable: bool = True,
     ) -> int:
         """Add OffsetFetch, and return the offset in the answer."""
         if offset is None:
@@ -410,7 +423,10 @@ class SimulatedCluster:
         self.request(
             peer,
             ApiKey.OFFSET_FETCH,
-            OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group)]),
+            OffsetFetchRequest(
+                groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group)],
+                require_stable=is_stable,
+            ),
             OffsetFetchResponse(
                 groups=[
                     OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group, topics=[topic])
@@ -440,7 +456,31 @@ class SimulatedCluster:
             ),
         )
 
+    def leave(self, peer: Peer, group: str) -> None:
+        """Add LeaveGroup."""
+        row = LeaveGroupRequest.MemberIdentity(member_id=peer.member)
+        request = LeaveGroupRequest(group_id=group, members=[row])
+        self.request(peer, ApiKey.LEAVE_GROUP, request, LeaveGroupResponse())
+
     # -- topics ------------------------------------------------------------------------------
+
+    def describe_topic(self, peer: Peer, topic_id: bytes) -> None:
+        """Add Metadata, with the id of the topic."""
+        row = MetadataResponse.MetadataResponseTopic(name=TOPIC, topic_id=topic_id)
+        self.request(peer, ApiKey.METADATA, MetadataRequest(), MetadataResponse(topics=[row]))
+
+    def alter_topic(self, peer: Peer, name: str, value: str) -> None:
+        """Add IncrementalAlterConfigs, which sets a value."""
+        change = IncrementalAlterConfigsRequest.AlterableConfig(name=name, value=value)
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=2, resource_name=TOPIC, configs=[change]
+        )
+        self.request(
+            peer,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            IncrementalAlterConfigsRequest(resources=[resource]),
+            IncrementalAlterConfigsResponse(),
+        )
 
     def recreate_topic(self, peer: Peer) -> None:
         """Delete the topic and create it again; the logs are empty then."""

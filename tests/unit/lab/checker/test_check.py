@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules
 from kafkalite.lab.checker.check import check
-from kafkalite.lab.checker.findings import Severity
+from kafkalite.lab.checker.findings import OTHER_COMMIT, Severity
 from kafkalite.lab.checker.history import Range
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -198,6 +198,189 @@ def test_equal_batches_of_a_producer_without_idempotence_are_no_duplicates() -> 
     for _ in range(2):
         cluster.send(producer, PARTITION, batch, cluster.append(PARTITION, batch))
     assert check(cluster.history()).of_rule(log_rules.DUPLICATE) == ()
+
+
+def test_equal_batches_among_others_are_not_reordered() -> None:
+    cluster = SimulatedCluster()
+    producer = TestProducer(cluster.peer("writer"))
+    first, second = (cluster.batch(producer, PARTITION, 1) for _ in range(2))
+    for batch in (first, second, first):
+        cluster.send(producer, PARTITION, batch, cluster.append(PARTITION, batch))
+    assert found_in(cluster) == []
+
+
+def test_a_producer_without_acknowledgements_does_not_send_batches_again() -> None:
+    cluster = SimulatedCluster()
+    producer = TestProducer(cluster.peer("writer"))
+    batch = cluster.batch(producer, PARTITION, 1)
+    for _ in range(2):
+        cluster.append(PARTITION, batch)
+        cluster.send(producer, PARTITION, batch, None, is_answered=False, acks=0)
+    cluster.fetch(cluster.peer("reader"), PARTITION, 0)
+    assert found_in(cluster) == []
+
+
+@pytest.mark.parametrize("has_left", [False, True])
+def test_a_reader_without_a_group_may_have_the_id_of_a_member(*, has_left: bool) -> None:
+    """It reads the log from its beginning, and then only its end."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION, 5)
+    reader, other = cluster.peer("reader", "r-1"), cluster.peer("reader")
+    cluster.heartbeat(reader, GROUP)
+    position = cluster.fetch(reader, PARTITION, 0)
+    cluster.commit(reader, GROUP, PARTITION, position)
+    if has_left:
+        cluster.leave(reader, GROUP)
+    cluster.fetch(other, PARTITION, 0)
+    cluster.produce(producer, PARTITION, 5)
+    end = cluster.ends[PARTITION]
+    cluster.look_up(other, PARTITION, -1, end)
+    if not has_left:
+        cluster.fetch(reader, PARTITION, position)
+    cluster.produce(producer, PARTITION)
+    cluster.fetch(other, PARTITION, end)
+    assert found_in(cluster) == []
+
+
+def test_a_member_can_begin_again_at_a_lower_offset() -> None:
+    cluster = SimulatedCluster()
+    cluster.commit(cluster.peer("first", "f-1"), GROUP, PARTITION, 10)
+    cluster.commit(cluster.peer("second", "s-1"), GROUP, PARTITION, 4)
+    assert found_in(cluster) == [Expected(commit_rules.REGRESSION, commit_rules.MOVED_BACK, 6)]
+
+
+def test_a_group_without_an_offset_begins_again() -> None:
+    cluster = SimulatedCluster()
+    for number in range(2):
+        reader = cluster.peer(f"reader {number}", f"r-{number}")
+        cluster.fetch_offset(reader, GROUP, PARTITION, -1)
+        cluster.commit(reader, GROUP, PARTITION, 5 - number)
+    assert found_in(cluster) == []
+
+
+def test_a_member_may_commit_after_it_got_a_partition_again() -> None:
+    """Java commits positions when it closes, also if it fetched nothing since."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    first, second = cluster.peer("first", "f-1"), cluster.peer("second", "s-1")
+    position = 0
+    for reader in (first, second):
+        cluster.heartbeat(reader, GROUP)
+        cluster.produce(producer, PARTITION)
+        position = cluster.fetch(reader, PARTITION, position)
+        cluster.commit(reader, GROUP, PARTITION, position)
+    cluster.fetch_offset(first, GROUP, PARTITION)
+    cluster.commit(first, GROUP, PARTITION, position)
+    assert found_in(cluster) == []
+
+
+def test_a_request_that_does_not_wait_may_get_the_offset_before_a_transaction() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"), "payments")
+    reader = cluster.peer("reader", "r-1")
+    cluster.commit(reader, GROUP, PARTITION, 10)
+    cluster.commit(reader, GROUP, PARTITION, 20, producer=producer)
+    cluster.end(producer, is_commit=True)
+    cluster.fetch_offset(cluster.peer("admin"), GROUP, PARTITION, 10, is_stable=False)
+    assert found_in(cluster) == []
+
+
+def test_a_commit_that_the_history_lacks_is_a_note() -> None:
+    """Other members of the group are on hosts whose traffic was not captured."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION, 20)
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.commit(reader, GROUP, PARTITION, cluster.fetch(reader, PARTITION, 0))
+    for _ in range(2):
+        cluster.produce(producer, PARTITION, 5)
+    cluster.fetch_offset(reader, GROUP, PARTITION, 25)
+    cluster.fetch(reader, PARTITION, 25)
+    notes = check(cluster.history()).findings
+    assert {(each.rule, each.cause, each.severity) for each in notes} == {
+        (delivery_rules.LOST, OTHER_COMMIT, Severity.NOTE),
+        (commit_rules.CONTRADICTED, OTHER_COMMIT, Severity.NOTE),
+        (delivery_rules.UNREAD, "not fetched", Severity.NOTE),
+    }
+
+
+def test_a_marker_that_was_not_fetched_is_not_that_of_the_next_transaction() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"), "payments")
+    for partition in (0, PARTITION):
+        cluster.produce(producer, partition)
+    cluster.end(producer, is_commit=True)
+    for partition in (0, PARTITION):
+        cluster.mark(producer, partition, is_commit=True)
+    end = cluster.ends[PARTITION]
+    cluster.produce(producer, PARTITION)
+    cluster.end(producer, is_commit=False)
+    cluster.mark(producer, PARTITION, is_commit=False)
+    cluster.fetch(cluster.peer("first reader"), 0, 0)
+    cluster.fetch(cluster.peer("second reader"), PARTITION, end)
+    assert found_in(cluster) == []
+
+
+def test_a_topic_with_another_id_is_another_topic() -> None:
+    """A client that the history lacks deleted the topic and created it again."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    first_id, second_id = b"1" * 16, b"2" * 16
+    cluster.describe_topic(producer.peer, first_id)
+    cluster.produce(producer, PARTITION)
+    cluster.logs.clear()
+    cluster.ends.clear()
+    producer = cluster.producer(producer.peer)
+    for topic_id in (second_id, first_id):  # the last answer is outdated
+        cluster.describe_topic(producer.peer, topic_id)
+        cluster.produce(producer, PARTITION)
+    (write, *others) = cluster.history().writes
+    assert (write.partition.incarnation, {each.partition.incarnation for each in others}) == (
+        0,
+        {1},
+    )
+    assert check(cluster.history()).violations == ()
+
+
+def test_a_topic_can_become_compacted() -> None:
+    cluster = SimulatedCluster()
+    cluster.alter_topic(cluster.peer("administrator"), "cleanup.policy", "compact,delete")
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    offsets = [cluster.produce(producer, PARTITION) for _ in range(3)]
+    cluster.fetch(reader, PARTITION, 0, skipped=frozenset(offsets[1:2]))
+    assert found_in(cluster) == []
+
+
+def test_a_commit_of_the_start_of_a_new_topic_is_none_of_the_deleted_topic() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.produce(producer, PARTITION)
+    cluster.fetch(reader, PARTITION, 0)
+    cluster.recreate_topic(cluster.peer("administrator"))
+    cluster.commit(reader, GROUP, PARTITION, 0)
+    cluster.look_up(reader, PARTITION, -2, 3)
+    cluster.commit(reader, GROUP, PARTITION, 3)
+    assert found_in(cluster) == []
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+)
+def test_a_retry_after_an_error_that_passes_is_not_useless(error: ErrorCode) -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    batch = cluster.batch(producer, PARTITION, 1)
+    for _ in range(2):
+        cluster.send(producer, PARTITION, batch, None, error=error)
+        cluster.commit(reader, GROUP, PARTITION, 5, error=error)
+    assert found_in(cluster) == []
 
 
 def test_a_refused_write_of_a_zombie_is_no_finding() -> None:

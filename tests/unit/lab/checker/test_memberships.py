@@ -40,3 +40,17 @@ def test_a_client_in_two_groups_is_in_none_for_sure() -> None:
     memberships.note(CLIENT, "shop", "m-1", 10)
     memberships.note(CLIENT, "mail", "m-2", 20)
     assert memberships.find(CLIENT, 10) == Membership(None, None)
+
+
+def test_a_client_is_in_no_group_before_it_joins_and_after_it_leaves() -> None:
+    memberships = Memberships()
+    memberships.note(CLIENT, "shop", "m-1", 20, is_new=True)
+    memberships.note_leaving(CLIENT, "shop", "m-1", 50)
+    assert [memberships.find(CLIENT, at_ns).group for at_ns in (10, 30, 60)] == [None, "shop", None]
+
+
+def test_a_member_that_sends_requests_after_it_left_is_a_member_again() -> None:
+    memberships = Memberships()
+    memberships.note_leaving(CLIENT, "shop", "m-1", 50)
+    memberships.note(CLIENT, "shop", "m-1", 70, is_new=True)
+    assert memberships.find(CLIENT, 80) == Membership("shop", "m-1")
