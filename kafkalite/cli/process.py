@@ -12,7 +12,13 @@ from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.broker import is_known_key, unknown_key_message
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import dynamic_broker_keys
-from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
+from kafkalite.config.options import (
+    CLOCK,
+    CONTROL,
+    CONTROL_TLS,
+    CONTROL_TOKEN,
+    SCHEMA_REGISTRY_URL,
+)
 from kafkalite.control.served_broker import ControlOptions, IdentityOptions, ServedBroker
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory import COLLECTOR, FrozenObjects, keep_freed_memory
@@ -147,23 +153,26 @@ def log_from(level: str, log_format: str) -> Log:
 
 
 def control_options_from(arguments: Namespace) -> ControlOptions | None:
-    """Return the options of the control API, and hide the token from other processes.
+    """Return the options of the control API, and hide its secrets from other processes.
 
     Raises SettingsError if the control API has options, but no address, and AddressError.
     """
     token, tls = arguments.control_token, arguments.control_tls
-    if token is not None:
-        from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - rarely used
+    registry_url = arguments.schema_registry_url
+    secrets = {CONTROL_TOKEN: token, SCHEMA_REGISTRY_URL: registry_url}
+    for option, secret in secrets.items():
+        if secret is not None:
+            from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - rarely used
 
-        hide_option(f"--{CONTROL_TOKEN.name}", token)
-    for option, value in ((CONTROL_TOKEN, token), (CONTROL_TLS, tls)):
+            hide_option(f"--{option.name}", secret)
+    for option, value in (*secrets.items(), (CONTROL_TLS, tls)):
         if value is not None and arguments.control is None:
             raise SettingsError(f"{option.flag} needs {CONTROL.flag}, which serves the control API")
     if arguments.control is None:
         return None
     from kafkalite.control.address import control_address  # noqa: PLC0415 - rarely used
 
-    return ControlOptions(control_address(arguments.control), token, tls)
+    return ControlOptions(control_address(arguments.control), token, tls, registry_url)
 
 
 def run(

@@ -175,6 +175,21 @@ def _parse_control_token(text: str) -> str:
     return text
 
 
+_HTTP_URL: Final = (
+    r"https?://(?:[^@/?#\s]+@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[^?#\s]*)?"
+)
+
+
+def _parse_registry_url(text: str) -> str:
+    if not re.fullmatch(_HTTP_URL, text, re.ASCII):
+        shown = re.sub(r"//[^@/]*@", "//", text)  # without the password
+        raise ValueError(
+            f"{shown[:200]!r} is no URL of a schema registry: write http://HOST:PORT, with a user "
+            "as http://USER:PASSWORD@HOST:PORT"
+        )
+    return text
+
+
 _SPACE_OR_COMMA: Final = r"[\s,]+"
 _SEMICOLON_OR_NEWLINE: Final = r"[;\n]"
 
@@ -525,6 +540,16 @@ CONTROL_TLS: Final = Option(
     keyword=Keyword("control_tls", is_for_fixtures=False),
     variable=Variable("KAFKALITE_CONTROL_TLS", "off"),
 )
+SCHEMA_REGISTRY_URL: Final = Option(
+    _CLOCK_SECTION,
+    "--schema-registry-url",
+    "let the console show keys and values by the schemas of this registry, which has the API of "
+    "Confluent's",
+    "URL",
+    _parse_registry_url,
+    shown_default="none",
+    variable=Variable("KAFKALITE_SCHEMA_REGISTRY_URL", "http://schema-registry:8081"),
+)
 REQUEST_LOG: Final = Option(
     _CLOCK_SECTION,
     "--request-log",
@@ -682,6 +707,7 @@ OPTIONS: Final = (
     CONTROL,
     CONTROL_TOKEN,
     CONTROL_TLS,
+    SCHEMA_REGISTRY_URL,
     REQUEST_LOG,
     CLOCK,
     SEED,

@@ -72,10 +72,12 @@ class ControlApp:
         report_refusal: Callable[[str, str], None] = _ignore_refusal,
         *,
         scheme: str = "http",
+        schema_registry_url: str | None = None,
     ) -> None:
         """Serve requests that have `token`, unless it is None or the command needs none.
 
         `allowed_hosts` and `report_refusal` are those of AccessChecks. `scheme` is that of the URL.
+        The console decodes records by the schemas of the registry.
         """
         self._broker = broker
         self._log = log
@@ -87,7 +89,9 @@ class ControlApp:
             from kafkalite.control.console.live_source import LiveSource  # noqa: PLC0415
 
             endpoint = Endpoint(token, allowed_hosts, scheme, report_refusal)
-            return ConsoleApp(LiveSource(broker), endpoint).app
+            return ConsoleApp(
+                LiveSource(broker), endpoint, schema_registry_url=schema_registry_url
+            ).app
 
         by_path: dict[str, dict[str, Row]] = {}
         for row in rows():

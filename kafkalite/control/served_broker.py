@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 
 class ControlOptions(NamedTuple):
-    """The address of the control API, and the values of `--control-token` and `--control-tls`."""
+    """The address of the control API, and the values of its options."""
 
     address: Address
     token: str | None = None
     tls: str | None = None
+    schema_registry_url: str | None = None
 
     def __repr__(self) -> str:
-        """Return a text without the token."""
+        """Return a text without the token, and without the password of the registry."""
         return f"ControlOptions({self.address!r}, tls={self.tls!r})"
 
 
@@ -176,4 +177,10 @@ class ServedBroker:
         from kafkalite.control.server import ControlSecurity, ControlServer  # noqa: PLC0415 - heavy
 
         security = ControlSecurity(options.token, options.tls)
-        return ControlServer(broker, options.address, self._log, security=security)
+        return ControlServer(
+            broker,
+            options.address,
+            self._log,
+            security=security,
+            schema_registry_url=options.schema_registry_url,
+        )

@@ -169,11 +169,15 @@ class ControlServer(HttpServer):
         log: Log,
         limits: Limits = _LIMITS,
         security: ControlSecurity = DEFAULT_SECURITY,
+        *,
+        schema_registry_url: str | None = None,
     ) -> None:
         """Bind the address; raises AddressError if that is impossible.
 
-        Raises SettingsError if a given token cannot be read.
+        The console decodes records by the schemas of the registry. Raises SettingsError if a given
+        token cannot be read.
         """
+        self._schema_registry_url = schema_registry_url
         self._broker = broker
         self._security = security
         self._token = _given_token(security)
@@ -232,6 +236,7 @@ class ControlServer(HttpServer):
             self._token,
             self._report_refusal,
             scheme=self._scheme,
+            schema_registry_url=self._schema_registry_url,
         ).app
 
     def _report_refusal(self, client_host: str, reason: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXTRAS: Final = {
     "capture": "capture",
-    "control": "console",
+    "control": "schemas",
     "lab.columnar": "columnar",
     "lab.replay": "columnar",
     "lab.spark": "spark",

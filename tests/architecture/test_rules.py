@@ -156,6 +156,7 @@ OWN_TIME = {
     "server/node_servers.py": "limits how long the process waits for connections at its end",
     "control/commands/records.py": "limits how long a command waits for records of real clients",
     "control/console/app.py": "limits how often the page of a real browser is made",
+    "control/console/schema_registry.py": "limits how long a real schema registry may take",
     "testing/data.py": "limits how long a test waits for records of real clients",
     "control/waiting.py": "limits how long a command waits, and when idle streams send something",
 }

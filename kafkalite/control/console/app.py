@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafkalite.control.command_table import Command
     from kafkalite.control.console.access import Endpoint
     from kafkalite.control.console.page import Action, Content, Page, Section
+    from kafkalite.control.console.schema_values import SchemaDecoder
     from kafkalite.control.console.source import ConsoleSource
 
 SECTIONS: Final[Sequence[Section]] = (
@@ -79,9 +80,16 @@ class ConsoleApp:
     """The HTTP application that shows a source in a browser."""
 
     def __init__(
-        self, source: ConsoleSource, endpoint: Endpoint, sections: Sequence[Section] = SECTIONS
+        self,
+        source: ConsoleSource,
+        endpoint: Endpoint,
+        sections: Sequence[Section] = SECTIONS,
+        *,
+        schema_registry_url: str | None = None,
     ) -> None:
+        """Decode records by the schemas of the registry, if there is one."""
         self._source = source
+        self._decoder = _new_decoder(schema_registry_url)
         self._scheme = endpoint.scheme
         self._templates = _new_environment()
         self._render_s: dict[str, float] = {}
@@ -127,7 +135,7 @@ class ConsoleApp:
         started = loop.time()
         query = Query(request.query_params.multi_items())
         try:
-            content = await page.content(View(self._source, query))
+            content = await page.content(View(self._source, query, self._decoder))
         except NotFoundError as error:
             return self._error_page(404, f"{error}")
         except ValueError as error:
@@ -287,6 +295,16 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _new_decoder(url: str | None) -> SchemaDecoder | None:
+    if url is None:
+        return None
+    # Few brokers have a registry.
+    from kafkalite.control.console.schema_registry import SchemaRegistry  # noqa: PLC0415
+    from kafkalite.control.console.schema_values import SchemaDecoder  # noqa: PLC0415
+
+    return SchemaDecoder(SchemaRegistry(url))
 
 
 def _subject(text: str) -> Subject:

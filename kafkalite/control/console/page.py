@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.console.forms import Query
+    from kafkalite.control.console.schema_values import SchemaDecoder
     from kafkalite.control.console.source import ConsoleSource, Subject, TopicRecords
 
 PAGE_ROWS: Final = 100
@@ -28,6 +29,8 @@ class View(NamedTuple):
 
     source: ConsoleSource
     query: Query
+    decoder: SchemaDecoder | None = None
+    """Decodes keys and values; None without a schema registry."""
 
 
 class Content(NamedTuple):

@@ -13,9 +13,14 @@ from kafkalite.ports.texts import truncate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkalite.control.console.schema_values import Decoded
+
 AUTO, TEXT, JSON, HEX = "auto", "text", "json", "hex"
 FORMATS: Final = (AUTO, TEXT, JSON, HEX)
-"""What a page can be asked for; `auto` is the first of JSON, text and hexadecimal that fits."""
+"""What a page can be asked for.
+
+`auto` is the first of JSON by a schema, JSON, text and hexadecimal that fits.
+"""
 
 MAX_BYTES: Final = 64 * 1024
 """The number of bytes of a key or a value that a page about one record shows."""
@@ -43,6 +48,8 @@ class ShownBytes(NamedTuple):
     """Number of all bytes."""
     shown: int
     """Number of the first bytes that the text shows."""
+    schema: str = ""
+    """The format and the schema by which the text was decoded, or why it was not."""
 
     @property
     def is_cut(self) -> bool:
@@ -50,10 +57,16 @@ class ShownBytes(NamedTuple):
         return self.shown < self.size
 
 
-def show(content: bytes | None, wished: str = AUTO) -> ShownBytes:
+def show(content: bytes | None, wished: str = AUTO, decoded: Decoded | None = None) -> ShownBytes:
     """Return bytes as lines of text: in the format `wished` if they have it."""
     if content is None:
         return ShownBytes("null", "", 0, 0)
+    if decoded is not None:
+        if not decoded.text:
+            return show(content, wished)._replace(schema=visible(decoded.about))
+        text = indented(decoded.text)
+        size = len(content)
+        return ShownBytes(visible(text, len(text)), JSON, size, size, visible(decoded.about))
     found = format_of(content, wished)
     if found == HEX:
         part = content[:_MAX_HEX_BYTES]
@@ -65,10 +78,23 @@ def show(content: bytes | None, wished: str = AUTO) -> ShownBytes:
     return ShownBytes(visible(text, len(text)), found, len(content), len(part))
 
 
-def show_line(content: bytes | None, wished: str = AUTO, limit: int = MAX_LINE) -> ShownBytes:
+def show_line(
+    content: bytes | None,
+    wished: str = AUTO,
+    limit: int = MAX_LINE,
+    decoded: Decoded | None = None,
+) -> ShownBytes:
     """Return the first bytes as one line of text, with at most `limit` characters."""
     if content is None:
         return ShownBytes("null", "", 0, 0)
+    if decoded is not None:
+        if not decoded.text:
+            return show_line(content, wished, limit)._replace(schema=visible(decoded.about))
+        line = visible(decoded.text[: limit + 1].replace("\n", " ").replace("\t", " "), limit)
+        size = len(content)
+        is_cut = len(decoded.text) > limit or len(line) > limit
+        line = truncate(line, limit)
+        return ShownBytes(line, JSON, size, size - is_cut, visible(decoded.about))
     found = format_of(content, wished)
     if found == HEX:
         part = content[: limit // _HEX_CHARACTERS]

@@ -421,6 +421,8 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--oidc-client", "a:s3cr3t"), "--oidc-client needs --oidc"),
         (("--control-token", "a-token-of-tests"), "--control-token needs --control"),
         (("--control-tls", "on"), "--control-tls needs --control"),
+        (("--schema-registry-url", "http://r:1"), "--schema-registry-url needs --control"),
+        (("--control", "0", "--schema-registry-url", "r:1"), "write http://HOST:PORT"),
         (("--control", "0", "--control-token", "short"), "a token has 8 to 1024 letters"),
         (("--control", "0", "--control-token", "@/nowhere"), "--control-token: cannot read a"),
         (("--control", "0", "--control-tls", "on"), "--control-tls on needs a certificate"),

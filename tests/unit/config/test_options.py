@@ -19,6 +19,7 @@ from kafkalite.config.options import (
     PORT,
     ROTATE_BYTES,
     ROTATE_SECONDS,
+    SCHEMA_REGISTRY_URL,
     TLS,
     TRUNCATE_RECORDS,
     VARIABLE_PREFIX,
@@ -114,6 +115,8 @@ def test_choices_are_those_of_the_code(name: str, words: Iterable[str]) -> None:
         (CONTROL_TOKEN, "auto", "auto"),
         (CONTROL_TOKEN, "@/run/secrets/token", "@/run/secrets/token"),
         (CONTROL_TOKEN, "a-Token.of_tests~+/==", "a-Token.of_tests~+/=="),
+        (SCHEMA_REGISTRY_URL, "http://[::1]:8081", "http://[::1]:8081"),
+        (SCHEMA_REGISTRY_URL, "https://a:b@r.example/v7", "https://a:b@r.example/v7"),
     ],
 )
 def test_a_valid_text_is_parsed(option: Option, text: str, value: object) -> None:

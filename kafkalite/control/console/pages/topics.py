@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkalite.control.commands.topics import TopicStatus
     from kafkalite.control.console.forms import Query
     from kafkalite.control.console.page import View
+    from kafkalite.control.console.schema_values import Decoded
     from kafkalite.control.console.source import BrowsedRecord, RecordWindow
 
 _PATH: Final = "/topics"
@@ -119,6 +120,8 @@ async def _records(view: View) -> Content:
         _ROWS,
     )
     window = await view.source.records(search)
+    contents = [part for each in window.records for part in (each.key, each.value)]
+    decoded = await _decoded(view, contents)
     fields = {
         "topic": topic.name,
         "partition": partition,
@@ -137,7 +140,7 @@ async def _records(view: View) -> Content:
             "search": search,
             "fields": fields,
             "has_states": any(each.state for each in window.records),
-            "rows": [_row(each, _format(query)) for each in window.records],
+            "rows": [_row(each, _format(query), decoded) for each in window.records],
             "offset": query.text("offset"),
             "at": query.text("at"),
             "format": _format(query),
@@ -195,11 +198,20 @@ def _earlier(window: RecordWindow, search: RecordSearch) -> int | None:
     return max(window.first_offset, window.start - search.limit)
 
 
-def _row(record: BrowsedRecord, wished: str) -> Mapping[str, Any]:
+async def _decoded(view: View, contents: Sequence[bytes | None]) -> Mapping[bytes | None, Decoded]:
+    """Return the keys and values that have a schema in the registry, unless others are wished."""
+    if view.decoder is None or _format(view.query) != AUTO:
+        return {}
+    return await view.decoder.decode(contents)
+
+
+def _row(
+    record: BrowsedRecord, wished: str, decoded: Mapping[bytes | None, Decoded]
+) -> Mapping[str, Any]:
     return {
         "record": record,
-        "key": show_line(record.key, wished, _MAX_KEY),
-        "value": show_line(record.value, wished),
+        "key": show_line(record.key, wished, _MAX_KEY, decoded.get(record.key)),
+        "value": show_line(record.value, wished, decoded=decoded.get(record.value)),
         "headers": [
             (name, show_line(value, AUTO, _MAX_HEADER))
             for name, value in record.headers[:_MAX_LINE_HEADERS]
@@ -227,14 +239,15 @@ async def _record(view: View) -> Content:
     fields = {"topic": topic.name, "partition": partition, "offset": record.offset}
     isolation = "read_uncommitted" if record.state in _HIDDEN_STATES else "read_committed"
     command = ReadRecords(topic.name, partition, record.offset, isolation, limit=1)
+    decoded = await _decoded(view, (record.key, record.value))
     return Content(
         {
             "topic": topic,
             "record": record,
             "partition": partition,
             "fields": fields,
-            "key": show(record.key, wished),
-            "value": show(record.value, wished),
+            "key": show(record.key, wished, decoded.get(record.key)),
+            "value": show(record.value, wished, decoded.get(record.value)),
             "headers": [(name, show(value)) for name, value in record.headers[:_MAX_HEADERS]],
             "more_headers": max(0, len(record.headers) - _MAX_HEADERS),
             "format": wished,

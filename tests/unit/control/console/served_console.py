@@ -36,12 +36,18 @@ FORM = {"content-type": "application/x-www-form-urlencoded", "origin": ORIGIN}
 class ServedConsole:
     """The console of a broker."""
 
-    def __init__(self, broker: Broker, clock: AdjustableClock, endpoint: Endpoint) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        clock: AdjustableClock,
+        endpoint: Endpoint,
+        schema_registry_url: str | None = None,
+    ) -> None:
         self.broker = broker
         self.clock = clock
         self.members = Members(broker)
         self.source = LiveSource(broker)
-        self.app = ConsoleApp(self.source, endpoint).app
+        self.app = ConsoleApp(self.source, endpoint, schema_registry_url=schema_registry_url).app
 
     async def get(self, path: str, status: int = 200, **fields: object) -> str:
         """Return a page."""
@@ -95,7 +101,7 @@ class ServedConsole:
 
 @asynccontextmanager
 async def served_console(
-    endpoint: Endpoint | None = None, *, brokers: int = 1
+    endpoint: Endpoint | None = None, *, brokers: int = 1, schema_registry_url: str | None = None
 ) -> AsyncIterator[ServedConsole]:
     """Serve a console over a broker in memory with the topic `orders`, at a stopped time."""
     clock = AdjustableClock(rate=0, now_ms=NOW_MS)
@@ -105,6 +111,6 @@ async def served_console(
     broker = Broker(settings, clock=clock)
     await broker.start()
     try:
-        yield ServedConsole(broker, clock, endpoint or Endpoint())
+        yield ServedConsole(broker, clock, endpoint or Endpoint(), schema_registry_url)
     finally:
         await broker.stop(grace_s=0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+from base64 import b64encode
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -13,6 +15,7 @@ from kafkalite.control.commands.records import Header, NewRecordFields, ProduceR
 from kafkalite.control.commands.topics import CreateTopic, ListTopics
 from kafkalite.metadata.creation import NewTopic
 from tests.unit.control.asgi_client import ask_for_text
+from tests.unit.control.console.schema_server import schema_server, serialized_values
 from tests.unit.control.console.served_console import HOSTILE, ServedConsole, served_console
 from tests.unit.control.group_members import TOPIC
 
@@ -230,6 +233,53 @@ async def test_nothing_of_a_record_is_markup(console: ServedConsole, name: str) 
         text = await console.get(path, 404, topic=HOSTILE)
         assert "<script>alert" not in text
     assert "<script>alert" not in await console.get("/topics", q=HOSTILE)
+
+
+async def test_values_are_shown_by_the_schemas_of_a_registry() -> None:
+    values = serialized_values()
+    answers = {path: each for value in values.values() for path, each in value.answers.items()}
+    with schema_server(answers) as server:
+        async with served_console(schema_registry_url=server.url) as console:
+            key = b64encode(values["avro string"].content).decode()
+            for value in values.values():
+                content = b64encode(value.content).decode()
+                await produce(console, NewRecordFields(key_base64=key, value_base64=content))
+            await produce(console, NewRecordFields(value_base64="AAAAAAl4"))
+            text = html.unescape(await console.get("/records", topic=TOPIC))
+            for shown in (
+                '"price": {"amount": "-12.50"',
+                '"units": "1099511627776"',
+                '"number":1.5',
+            ):
+                assert shown in text
+            assert "has no schema 9" in text
+            text = html.unescape(await console.get("/record", topic=TOPIC, offset=0))
+            assert f"Avro, schema {values['avro'].schema_id}" in text
+            assert '  "price": {\n    "amount": "-12.50"' in text
+            plain = await console.get("/record?as=hex&topic=orders&offset=0")
+            assert "00 00 00 00" in plain
+            assert "Avro, schema" not in plain
+
+
+async def test_nothing_of_a_schema_is_markup() -> None:
+    fields = [{"name": HOSTILE, "type": "string"}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    answers = {
+        "/schemas/ids/7": {"schema": json.dumps(schema)},
+        "/schemas/ids/8": {"schema": "", "schemaType": HOSTILE},
+    }
+    with schema_server(answers) as server:
+        async with served_console(schema_registry_url=server.url) as console:
+            for start in (b"\x00\x00\x00\x00\x07", b"\x00\x00\x00\x00\x08"):
+                value = start + bytes([2 * len(HOSTILE.encode())]) + HOSTILE.encode()
+                await produce(console, NewRecordFields(value_base64=b64encode(value).decode()))
+            for path in ("/records?topic=orders", "/record?topic=orders&offset=0",
+                         "/record?topic=orders&offset=1"):  # fmt: skip
+                text = await console.get(path)
+                assert "alert(1)" in text
+                assert "<script>alert" not in text
+                assert "\u202e" not in text
+                assert "\x00" not in text
 
 
 def stream_of(text: str) -> dict[str, str]:
