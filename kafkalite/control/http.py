@@ -76,8 +76,8 @@ class ControlApp:
     ) -> None:
         """Serve requests that have `token`, unless it is None or the command needs none.
 
-        `allowed_hosts` and `report_refusal` are those of AccessChecks. `scheme` is that of the URL.
-        The console decodes records by the schemas of the registry.
+        `allowed_hosts` and `report_refusal` are those of AccessChecks. `scheme` is that of the URL,
+        and `schema_registry_url` the registry by whose schemas the console decodes records.
         """
         self._broker = broker
         self._log = log
@@ -89,13 +89,10 @@ class ControlApp:
             from kafkalite.control.console.live_source import LiveSource  # noqa: PLC0415
 
             endpoint = Endpoint(token, allowed_hosts, scheme, report_refusal)
-            return ConsoleApp(
-                LiveSource(broker), endpoint, schema_registry_url=schema_registry_url
-            ).app
+            source = LiveSource(broker)
+            return ConsoleApp(source, endpoint, schema_registry_url=schema_registry_url).app
 
-        by_path: dict[str, dict[str, Row]] = {}
-        for row in rows():
-            by_path.setdefault(row.path, {})[row.method] = row
+        by_path = _rows_by_path()
         self.app = Starlette(
             routes=[
                 _route(path, partial(self._answer, served), [*served])
@@ -194,6 +191,14 @@ def _route(path: str, answer: Callable[..., Any], methods: list[str]) -> Route:
     # Ids of groups can have line breaks.
     route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
     return route
+
+
+def _rows_by_path() -> dict[str, dict[str, Row]]:
+    """Return the rows of each path by method."""
+    by_path: dict[str, dict[str, Row]] = {}
+    for row in rows():
+        by_path.setdefault(row.path, {})[row.method] = row
+    return by_path
 
 
 def _number_of_names(path_and_rows: tuple[str, object]) -> int:
