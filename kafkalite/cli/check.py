@@ -7,6 +7,7 @@ that is not a capture, or captures without requests.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.capture_arguments import (
@@ -88,7 +89,11 @@ def run(arguments: Namespace) -> None:
     check_captures(captures, problems)
     if len(history.cluster_ids) > 1:
         ids = ", ".join(sorted(history.cluster_ids))
-        exit_with_error(USAGE_STATUS, f"the captures are of several clusters ({ids}): check each")
+        exit_with_error(
+            USAGE_STATUS,
+            f"the captures are of several clusters ({ids}): check the traffic of each one, which "
+            "tcpdump -r FILE -w ONE 'host BROKER' selects",
+        )
     if captures and not history.requests:
         exit_with_error(USAGE_STATUS, f"no requests in {', '.join(captures)}")
     directories += arguments.data_dir
@@ -123,13 +128,22 @@ def _check_kinds(
     captures: list[str], directories: list[str], data_dirs: list[str], *, needs_captures: bool
 ) -> None:
     """Raise ValueError for data directories among captures, and for other directories."""
-    from kafkalite.lab.checker.books.reading import is_data_directory  # noqa: PLC0415 - as in run
+    from kafkalite.lab.checker.books.reading import (  # noqa: PLC0415 - as in run
+        is_data_directory,
+        is_partition_directory,
+    )
 
     if captures and directories:
         raise ValueError(
             f"{directories[0]} is a data directory: name it with --data-dir to compare it with "
             f"{captures[0]}"
         )
+    for path in captures:
+        if is_partition_directory(path):
+            raise ValueError(
+                f"{path} is the directory of a partition: name the data directory, "
+                f"{Path(path).absolute().parent}"
+            )
     for path in data_dirs:
         if not is_data_directory(path):
             raise ValueError(

@@ -84,6 +84,8 @@ def _entries(arguments: Namespace, problems: Problems) -> list[Entry]:
 
     requests = captured_requests(arguments.capture, problems, ports=arguments.port)
     group = arguments.group
+    if not requests.groups:
+        raise ValueError(f"no request of a member of a group in {', '.join(arguments.capture)}")
     if group is not None and group not in requests.groups:
         hint = similar_names_hint(group, requests.groups)
         raise ValueError(f"no request in the captures names the group {group!r}{hint}")

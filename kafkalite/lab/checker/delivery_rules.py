@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from kafkalite.lab.checker.effective_commits import GroupPartition, at_ns, effective_commits
 from kafkalite.lab.checker.findings import OTHER_COMMIT, Finding, Severity
 from kafkalite.lab.checker.history import HasEvent, Range, intersection, merged, sent_ns, without
+from kafkalite.lab.checker.range_map import RangeMap
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.named_tuples import NamedTuple
 
@@ -268,27 +269,24 @@ def delivered_twice(history: History) -> Iterator[Finding]:
     effective = effective_commits(history)
     for key, rows in by_partition.items():
         commits = effective.get(key, [])
-        earlier: dict[str | None, tuple[list[Range], Delivery]] = {}
+        latest: RangeMap[Delivery] = RangeMap()
         for row in sorted(rows, key=lambda each: each.event.answered_ns or 0):
             whole = Range(row.first_offset, row.last_offset)
-            for member, (ranges, latest) in earlier.items():
-                for part in intersection(whole, ranges):
-                    yield _delivered_twice(key, part, latest, row, member, commits)
-            ranges = earlier[row.member][0] if row.member in earlier else []
-            earlier[row.member] = merged([*ranges, whole]), row
+            for part, earlier in latest.overlapping(whole):
+                yield _delivered_twice(key, part, earlier, row, commits)
+            latest[whole] = row
 
 
-def _delivered_twice(  # noqa: PLR0917 - private
+def _delivered_twice(
     key: GroupPartition,
     part: Range,
     earlier: Delivery,
     row: Delivery,
-    member: str | None,
     commits: list[EffectiveCommit],
 ) -> Finding:
     count = bisect_left(commits, row.event.sent_ns, key=at_ns)
     was_committed = count > 0 and commits[count - 1].commit.offset > part.first
-    is_other = member != row.member or earlier.event.client != row.event.client
+    is_other = earlier.member != row.member or earlier.event.client != row.event.client
     cause = REBALANCE if is_other else POSITION_MOVED_BACK
     detail = f"{earlier.event.client} and {row.event.client}" if is_other else str(row.event.client)
     suffix = ", although the first ones were committed" if was_committed else ""

@@ -94,6 +94,10 @@ def test_directories_that_are_not_of_a_broker_are_refused(
     assert "is not a data directory of a broker" in capsys.readouterr().err
     assert run(str(captures), str(data)) == 2
     assert "name it with --data-dir" in capsys.readouterr().err
+    assert run(str(data / "orders-0")) == 2
+    assert f"is the directory of a partition: name the data directory, {data}" in (
+        capsys.readouterr().err
+    )
     assert run("--what-if", str(data)) == 2
     assert "--what-if needs a capture" in capsys.readouterr().err
     assert run(str(data), "--data-dir", str(data)) == 2

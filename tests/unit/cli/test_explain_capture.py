@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.cli.main import main
 from tests.captures.member_lives import CAPTURE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GROUP = "consumer-killed"
 
@@ -53,3 +57,12 @@ def test_other_arguments_are_refused(
 ) -> None:
     assert run(*arguments) == 2
     assert text in capsys.readouterr().err
+
+
+def test_captures_without_members_have_no_time_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "--capture", str(tmp_path)])
+    assert ended.value.code == 2
+    assert f"no request of a member of a group in {tmp_path}" in capsys.readouterr().err

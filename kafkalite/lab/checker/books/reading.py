@@ -43,6 +43,14 @@ def is_data_directory(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / META_FILE).is_file()
 
 
+def is_partition_directory(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is the directory of a partition in a data directory."""
+    directory = Path(path).absolute()
+    return parse_partition_directory(directory.name) is not None and is_data_directory(
+        directory.parent
+    )
+
+
 def read_books(paths: Iterable[str | os.PathLike[str]]) -> Books:
     """Return the contents of data directories of one cluster.
 

@@ -11,7 +11,7 @@ import pytest
 from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules
 from kafkalite.lab.checker.check import check
 from kafkalite.lab.checker.findings import OTHER_COMMIT, Severity
-from kafkalite.lab.checker.history import Range
+from kafkalite.lab.checker.history import Proof, Range
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.lab.checker.expected import PARTITION, Expected
@@ -106,6 +106,29 @@ def test_records_that_a_dead_member_did_not_commit_are_delivered_twice() -> None
         cluster.fetch(reader, PARTITION, 0)
     (finding,) = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
     assert (finding.cause, finding.records) == (delivery_rules.REBALANCE, 5)
+
+
+def test_each_delivery_is_compared_with_the_one_before() -> None:
+    """The proof is the request that got these records, not the latest one of the other member."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    readers = [cluster.peer(f"reader {number}", f"r-{number}") for number in range(3)]
+    cluster.produce(producer, PARTITION, 5)
+    for reader in readers:
+        cluster.heartbeat(reader, GROUP)
+        position = cluster.fetch(reader, PARTITION, 0)
+        cluster.produce(producer, 0)
+        cluster.fetch(reader, 0, cluster.ends[0] - 1)
+    cluster.produce(producer, PARTITION)
+    cluster.fetch(readers[-1], PARTITION, position)
+    findings = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
+    assert [each.offsets for each in findings] == [Range(0, 4)] * 2
+    connections = [
+        [proof.connection for proof in each.proofs if isinstance(proof, Proof)] for each in findings
+    ]
+    assert connections == [
+        ["reader 0 > node", "reader 1 > node"], ["reader 1 > node", "reader 2 > node"],
+    ]  # fmt: skip
 
 
 def test_the_consumer_skips_the_records_of_a_batch_before_its_position() -> None:
