@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kafkalite.lab.checker.groups.counterfactuals import Counterfactual
+    from kafkalite.lab.checker.history import History
 
 _VIOLATION_STATUS: Final = 1
 
@@ -87,15 +88,10 @@ def run(arguments: Namespace) -> None:
     problems = Problems()
     history = captured_history(captures, problems, ports=arguments.port)
     check_captures(captures, problems)
-    if len(history.cluster_ids) > 1:
-        ids = ", ".join(sorted(history.cluster_ids))
-        exit_with_error(
-            USAGE_STATUS,
-            f"the captures are of several clusters ({ids}): check the traffic of each one, which "
-            "tcpdump -r FILE -w ONE 'host BROKER' selects",
-        )
-    if captures and not history.requests:
-        exit_with_error(USAGE_STATUS, f"no requests in {', '.join(captures)}")
+    try:
+        _check_requests(captures, history)
+    except ValueError as error:
+        exit_with_error(USAGE_STATUS, str(error))
     directories += arguments.data_dir
     try:
         books = read_books(directories) if directories else None
@@ -113,6 +109,18 @@ def run(arguments: Namespace) -> None:
         print_to_stderr(f"the captures have problems (see kafkalite show --problems): {kinds}")
     if result.violations:
         raise SystemExit(_VIOLATION_STATUS)
+
+
+def _check_requests(captures: list[str], history: History) -> None:
+    """Raise ValueError for captures of several clusters, and for captures without requests."""
+    if len(history.cluster_ids) > 1:
+        ids = ", ".join(sorted(history.cluster_ids))
+        raise ValueError(
+            f"the captures are of several clusters ({ids}): check the traffic of each one, which "
+            "tcpdump -r FILE -w ONE 'host BROKER' selects"
+        )
+    if captures and not history.requests:
+        raise ValueError(f"no requests in {', '.join(captures)}")
 
 
 def _counterfactuals(arguments: Namespace, captures: list[str]) -> list[Counterfactual]:
