@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.capture.model import Exchange
@@ -299,18 +300,27 @@ def names_in(seen: Observation, topic_names: Mapping[bytes, str]) -> Names:
         errors = tuple(sorted({code for code in error_codes(key, response) if code}))
     if request is None:
         return Names(errors=errors)
-    topics = _unique(key, Entity.TOPIC, request)
-    ids = dict.fromkeys(entities_in_request(key, Entity.TOPIC_ID, request))
-    named = (topic_names.get(each) or uuid_to_text(each) for each in ids if any(each))
-    return Names(
-        _unique(key, Entity.GROUP, request),
-        (*topics, *named) if ids else topics,
-        _unique(key, Entity.TRANSACTIONAL_ID, request),
-        errors,
+    groups, topics, ids, transactional_ids = (
+        _unique(key, entity, request) if is_named else ()
+        for entity, is_named in _named_entities(key)
     )
+    if ids:
+        names = (topic_names.get(each) or uuid_to_text(each) for each in ids if any(each))
+        topics = (*topics, *names)
+    return Names(groups, topics, transactional_ids, errors)
 
 
-def _unique(key: int, entity: Entity, request: Any) -> tuple[str, ...]:  # noqa: ANN401 - any message
+_ENTITIES: Final = (Entity.GROUP, Entity.TOPIC, Entity.TOPIC_ID, Entity.TRANSACTIONAL_ID)
+
+
+@cache
+def _named_entities(key: int) -> Sequence[tuple[Entity, bool]]:
+    """Return each of _ENTITIES, and whether requests of an API can name it."""
+    fields = ROWS[key].request
+    return [(each, bool(getattr(fields, each.value))) for each in _ENTITIES]
+
+
+def _unique(key: int, entity: Entity, request: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any message
     return tuple(dict.fromkeys(each for each in entities_in_request(key, entity, request) if each))
 
 
