@@ -192,8 +192,13 @@ class OpenedDirectory:
         )
 
     def high_watermark(self, partition: Partition) -> int:
-        """Return the high watermark that the broker stored last; by default the end of the log."""
+        """Return the high watermark that the broker stored when it was stopped.
+
+        Without a clean stop, the stored one is old, and the end of the log is returned.
+        """
         end_offset = partition.end_offset
+        if not self.was_shut_down_cleanly:
+            return end_offset
         key = partition.topic_name, partition.index
         return min(end_offset, self._checkpoint(REPLICATION_FILE).get(key, end_offset))
 

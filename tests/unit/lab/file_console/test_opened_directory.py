@@ -89,6 +89,9 @@ def test_the_stored_high_watermark_is_that_of_the_partition(copied: Path) -> Non
     assert directory.high_watermark(partition) == 20
     (copied / REPLICATION_FILE).write_text("damaged")
     assert opened(copied).high_watermark(partition) == 30
+    (copied / REPLICATION_FILE).write_text("0\n1\norders 0 20\n")
+    (copied / CLEAN_SHUTDOWN_FILE).unlink()
+    assert opened(copied).high_watermark(partition) == 30
 
 
 def test_few_logs_are_open(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
