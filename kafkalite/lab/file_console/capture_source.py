@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Setting,
         SourceChanges,
         Subject,
+        TopicRecords,
         TransactionMoment,
     )
     from kafkalite.control.group_status import GroupStatus
@@ -426,7 +427,7 @@ class CaptureSource:
         Explain: _explain_lines,
     }
 
-    def changes(self, subjects: Sequence[Subject]) -> SourceChanges | None:
+    def changes(self, subjects: Sequence[Subject | TopicRecords]) -> SourceChanges | None:
         """Return None: captures do not change."""
         del subjects
         return None

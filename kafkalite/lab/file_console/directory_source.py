@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         RecordWindow,
         SourceChanges,
         Subject,
+        TopicRecords,
         TransactionMoment,
     )
     from kafkalite.control.group_status import GroupOffset, GroupStatus
@@ -385,7 +386,7 @@ class DirectorySource:
         Explain: _no_lines,
     }
 
-    def changes(self, subjects: Sequence[Subject]) -> SourceChanges | None:
+    def changes(self, subjects: Sequence[Subject | TopicRecords]) -> SourceChanges | None:
         """Return None: a reload shows what has changed."""
         del subjects
         return None
