@@ -10,6 +10,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.cli.broker_options import add_argument_keywords
 from kafkalite.cli.capture_arguments import add_port_option, check_captures, check_paths
 from kafkalite.cli.output import (
     FAILED_STATUS,
@@ -19,7 +20,7 @@ from kafkalite.cli.output import (
     print_to_stderr,
 )
 from kafkalite.cli.streams import open_closed_streams, try_print
-from kafkalite.config.options import DEFAULT_CONTROL_HOST
+from kafkalite.config.options import DEFAULT_CONTROL_HOST, SCHEMA_REGISTRY_URL
 from kafkalite.ports.extras import install_command
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ def add_options(parser: ArgumentParser) -> None:
         help="token, or @FILE with a token, that browsers must send [a generated one if other "
         "machines reach the address, else none]",
     )
+    registry = SCHEMA_REGISTRY_URL
+    assert registry.flag is not None
+    parser.add_argument(registry.flag, **add_argument_keywords(registry))
     add_port_option(parser)
 
 
@@ -107,8 +111,13 @@ def _server(
     from kafkalite.control.token import given_token  # noqa: PLC0415 - as in run
     from kafkalite.lab.file_console.server import FileConsoleServer  # noqa: PLC0415 - as in run
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - as in run
+    from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - as in run
     from kafkalite.ports.entropy import SystemEntropy  # noqa: PLC0415 - as in run
 
+    secrets = {"token": arguments.token, SCHEMA_REGISTRY_URL.name: arguments.schema_registry_url}
+    for name, secret in secrets.items():
+        if secret is not None:
+            hide_option(f"--{name}", secret)
     return FileConsoleServer(
         source,
         sections,
@@ -117,6 +126,7 @@ def _server(
         log=log,
         entropy=SystemEntropy(),
         token=None if arguments.token is None else given_token(arguments.token),
+        schema_registry_url=arguments.schema_registry_url,
     )
 
 

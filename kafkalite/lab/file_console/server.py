@@ -40,13 +40,16 @@ class FileConsoleServer(HttpServer):
         log: Log,
         entropy: Entropy,
         token: ControlToken | None = None,
+        schema_registry_url: str | None = None,
     ) -> None:
         """Bind the address; raises AddressError if that is impossible.
 
-        Without `token`, one is made if other machines reach the address.
+        Without `token`, one is made if other machines reach the address. Records are decoded by the
+        schemas of the registry, if there is one.
         """
         self._source = source
         self._sections = sections
+        self._schema_registry_url = schema_registry_url
         if token is None and not is_loopback(address.host):
             token = generated_token(entropy)
         self._token = token
@@ -62,7 +65,12 @@ class FileConsoleServer(HttpServer):
         endpoint = Endpoint(
             self._token, allowed_hosts(self._address), self._scheme, self._report_refusal
         )
-        return ConsoleApp(self._source, endpoint, self._sections).app
+        return ConsoleApp(
+            self._source,
+            endpoint,
+            self._sections,
+            schema_registry_url=self._schema_registry_url,
+        ).app
 
     def _report_refusal(self, client_host: str, reason: str) -> None:
         fields = {"peer": client_host, "reason": reason}

@@ -97,6 +97,7 @@ def test_other_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
         ([str(directory)], "it has no __cluster_metadata-0"),
         ([str(CAPTURE), "--listen", "x"], "'x' is not an address to listen on"),
         ([str(CAPTURE), "--token", "?"], "the control token has an invalid length"),
+        ([str(CAPTURE), "--schema-registry-url", "x"], "is no URL of a schema registry"),
     ):
         status, error = refusal(capsys, *arguments)
         assert status == 2, error
