@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +22,7 @@ from kafkalite.control.command_table import (
     running_cluster,
     write_answers,
 )
+from kafkalite.control.turns import in_turns
 from kafkalite.ports.texts import count_text
 from kafkalite.server.addresses import AddressError
 
@@ -36,6 +38,7 @@ REMOVED: Final = "removed"
 _RUNNING, _ISOLATED, _STOPPED = (
     each.value for each in (NodeState.RUNNING, NodeState.ISOLATED, NodeState.STOPPED)
 )
+_TOPICS_PER_TURN: Final = 500
 _ID: Final = About("id of the node, such as 1", metavar="ID")
 
 
@@ -86,7 +89,8 @@ class ListNodes:
     async def perform(self, broker: Broker) -> NodeList:
         """Return all nodes."""
         cluster = running_cluster(broker)
-        nodes = (_status(cluster, node) for _, node in sorted(cluster.nodes.items()))
+        led = await _led_partitions(cluster)
+        nodes = (_status(cluster, node, led) for _, node in sorted(cluster.nodes.items()))
         return NodeList(tuple(nodes))
 
 
@@ -99,7 +103,8 @@ class ShowNode:
     async def perform(self, broker: Broker) -> NodeStatus:
         """Return the node; raises UnknownNodeError."""
         cluster = running_cluster(broker)
-        return _status(cluster, cluster.node_control.node(self.node_id))
+        node = cluster.node_control.node(self.node_id)
+        return _status(cluster, node, await _led_partitions(cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,8 @@ class AddNode:
         with _refusals("the node cannot be added"):
             node_id = await broker.nodes.add(self.id, self.config)
         await write_answers()
-        return _status(cluster, cluster.node_control.node(node_id))
+        node = cluster.node_control.node(node_id)
+        return _status(cluster, node, await _led_partitions(cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,7 @@ class RemoveNode:
         with _refusals(f"node {node.id} cannot be removed"):
             await broker.nodes.remove(node.id)
         await write_answers()
-        return replace(_status(cluster, node), state=REMOVED)
+        return replace(_status(cluster, node, await _led_partitions(cluster)), state=REMOVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +216,7 @@ class ChangeNode:
             if done is not None:
                 await done
         await write_answers()
-        return _status(cluster, node)
+        return _status(cluster, node, await _led_partitions(cluster))
 
 
 @contextmanager
@@ -227,7 +233,15 @@ def _refusals(problem_with_address: str) -> Iterator[None]:
         raise CommandError(f"{problem_with_address}: {error}") from error
 
 
-def _status(cluster: Cluster, node: Node) -> NodeStatus:
+async def _led_partitions(cluster: Cluster) -> Counter[int]:
+    """Return the number of partitions that each node leads."""
+    found: Counter[int] = Counter()
+    async for topic in in_turns(cluster.metadata.image.topics.values(), _TOPICS_PER_TURN):
+        found.update([each.leader for each in topic.partitions])
+    return found
+
+
+def _status(cluster: Cluster, node: Node, led_partitions: Mapping[int, int]) -> NodeStatus:
     metadata = "live"
     if node.is_metadata_frozen:
         metadata = "frozen"
@@ -238,11 +252,7 @@ def _status(cluster: Cluster, node: Node) -> NodeStatus:
         state=node.state.value,
         metadata=metadata,
         replication="paused" if node.is_replication_paused else "running",
-        led_partitions=sum(
-            partition.leader == node.id
-            for topic in cluster.metadata.image.topics.values()
-            for partition in topic.partitions
-        ),
+        led_partitions=led_partitions[node.id],
         rack=node.rack,
         registered=node.id in cluster.metadata.image.brokers,
         listeners={

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About, check_types, quote
 from kafkalite.control.command_table import CommandError, Family, Row, running_cluster, sentence
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.topic_records import UnknownTopicError, topic_of
+from kafkalite.control.turns import answer_pieces, in_turns, sorted_in_turns
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
@@ -80,7 +82,8 @@ class ListTopics:
     async def perform(self, broker: Broker) -> TopicList:
         """Return all topics by name."""
         topics = running_cluster(broker).metadata.image.topics
-        return TopicList(tuple(_listed(topics[name]) for name in sorted(topics)))
+        found = sorted_in_turns(topics.values(), attrgetter("name"))
+        return TopicList(tuple([_listed(each) async for each in found]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class ShowTopic:
     async def perform(self, broker: Broker) -> TopicStatus:
         """Return the topic; raises UnknownTopicError."""
         cluster = running_cluster(broker)
-        return _status(cluster, topic_of(cluster, self.topic))
+        return await _status(cluster, topic_of(cluster, self.topic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +170,14 @@ def _listed(image: TopicImage) -> ListedTopic:
     return ListedTopic(image.name, len(image.partitions), len(first), image.is_internal)
 
 
-def _status(cluster: Cluster, image: TopicImage) -> TopicStatus:
+async def _status(cluster: Cluster, image: TopicImage) -> TopicStatus:
     resource = ConfigResource(ResourceType.TOPIC, image.name)
     return TopicStatus(
         name=image.name,
         topic_id=uuid_to_text(image.topic_id),
         internal=image.is_internal,
         config=dict(cluster.metadata.image.configs.get(resource, {})),
-        partitions=tuple(_partitions(cluster, image)),
+        partitions=tuple([each async for each in in_turns(_partitions(cluster, image))]),
     )
 
 
@@ -199,7 +202,7 @@ _PATH, _PATH_OF_ONE = "/v1/topics", "/v1/topics/{topic}"
 
 COMMANDS = Family(
     (
-        Row(ListTopics, TopicList, "GET", _PATH),
+        Row(ListTopics, TopicList, "GET", _PATH, pieces=answer_pieces),
         Row(
             CreateTopic,
             TopicStatus,
@@ -208,7 +211,14 @@ COMMANDS = Family(
             example={"name": "orders", "partitions": 3, "config": {"cleanup.policy": "compact"}},
             status=201,
         ),
-        Row(ShowTopic, TopicStatus, "GET", _PATH_OF_ONE, not_found=UnknownTopicError),
+        Row(
+            ShowTopic,
+            TopicStatus,
+            "GET",
+            _PATH_OF_ONE,
+            not_found=UnknownTopicError,
+            pieces=answer_pieces,
+        ),
         Row(DeleteTopic, DeletedTopic, "DELETE", _PATH_OF_ONE, not_found=UnknownTopicError),
     )
 )

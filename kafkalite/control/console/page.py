@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from kafkalite.control.console.entry import CONSOLE_PATH
+from kafkalite.control.turns import drain, in_turns
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.console.forms import Query
     from kafkalite.control.console.schema_values import SchemaDecoder
     from kafkalite.control.console.source import ConsoleSource, Subject, TopicRecords
 
+T = TypeVar("T")
+
 PAGE_ROWS: Final = 100
 """The number of rows of a list on one page."""
+_COMPARED_PER_TURN: Final = 1_000
 
 
 class NotFoundError(ValueError):
@@ -110,6 +114,49 @@ def rows_of(entries: Sequence[Any], query: Query, size: int = PAGE_ROWS) -> Rows
     start = (page - 1) * size
     rows = entries[start : start + size]
     return Rows(rows, start + 1 if rows else 0, len(entries), page, pages)
+
+
+class Pager:
+    """The rows of a long list that are on one page, while others are only counted."""
+
+    def __init__(self, query: Query, size: int = PAGE_ROWS) -> None:
+        """Select the page in the query; raises ValueError for a field that is no number."""
+        self._size = size
+        self._page = query.whole("page", 1, minimum=1)
+        self._total = 0
+        self._rows: list[Any] = []
+        self._latest: list[Any] = []
+        """The rows of the page to which the next row belongs."""
+
+    def add(self, row: object) -> None:
+        """Add the next row."""
+        page, index = divmod(self._total, self._size)
+        if index == 0:
+            self._latest = []
+            if page + 1 == self._page:
+                self._rows = self._latest
+        self._latest.append(row)
+        self._total += 1
+
+    def rows(self) -> Rows:
+        """Return the rows on the page; those on the last page if its number is too large."""
+        pages = max(1, -(-self._total // self._size))
+        page = min(self._page, pages)
+        rows = self._rows or self._latest
+        first = (page - 1) * self._size + 1 if rows else 0
+        return Rows(rows, first, self._total, page, pages)
+
+
+async def each_of(entries: Iterable[T]) -> AsyncIterator[T]:
+    """Yield the entries of a long answer, while other tasks run.
+
+    The caller does not refer to the answer, so that the entries are freed one by one: to free very
+    many at once takes long.
+    """
+    pending = list(entries)
+    del entries
+    async for each in in_turns(drain(pending), _COMPARED_PER_TURN):
+        yield each
 
 
 def url_of(path: str, **fields: object) -> str:

@@ -8,7 +8,7 @@ logarithm of the time between them, and the axis names the times.
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import log2
 from typing import TYPE_CHECKING, Final
 
@@ -187,19 +187,20 @@ def timeline_of(
         return None
     scale = Scale([*moments, max(now_ms, *moments)])
     marks = _marks_by_lane(entries, scale, texts)
-    members = _members(entries, present)
+    ids = dict.fromkeys(present)
+    members = _members(entries, ids)
+    total = len(members) + len(ids) - sum(each.member_id in ids for each in members)
     end_x = scale.x(max(now_ms, *moments))
     lanes: list[Lane] = []
 
     def add(label: str, note: str, bars: Sequence[Bar], found: Sequence[Mark]) -> None:
         lanes.append(Lane(_TOP + LANE_HEIGHT * len(lanes), label, note, bars, found))
 
-    rebalances = list(_rebalances(entries, scale, end_x))
-    add("group", "", rebalances, marks.get("", ()))
+    add("group", "", list(_rebalances(entries, scale, end_x)), marks.get("", ()))
     for each in members[:MAX_MEMBERS]:
         name = names.get(each.member_id, each.member_id)
         bars = [_presence(span, scale, end_x, name) for span in each.spans]
-        note = "" if each.member_id in present else "gone"
+        note = "" if each.member_id in ids else "gone"
         add(name_text(name), note, bars, marks.get(each.member_id, ()))
     partitions = _commit_marks(commits, scale)
     for (topic, index), found in sorted(partitions.items())[:MAX_PARTITIONS]:
@@ -209,10 +210,10 @@ def timeline_of(
         epochs=list(_epochs(entries, scale, end_x)),
         lanes=lanes,
         ticks=list(scale.ticks()),
-        hidden_members=max(0, len(members) - MAX_MEMBERS),
+        hidden_members=max(0, total - MAX_MEMBERS),
         hidden_partitions=max(0, len(partitions) - MAX_PARTITIONS),
         selected_x=None if selected_ms is None else scale.x(selected_ms),
-        summary=_summary(entries, members, commits),
+        summary=_summary(entries, total, commits),
     )
 
 
@@ -287,8 +288,11 @@ def epoch_of(entry: HistoryEntry) -> int | None:
     return fact if isinstance(fact, int) else None
 
 
-def _members(entries: Sequence[HistoryEntry], present: Sequence[str]) -> list[_Member]:
-    """Return the members that joined, left or are present, in the order of their first entries."""
+def _members(entries: Sequence[HistoryEntry], present: Mapping[str, None]) -> list[_Member]:
+    """Return the members that joined or left, in the order of their first entries.
+
+    They are followed by others that are present, as far as the picture has room for them.
+    """
     members: dict[str, _Member] = {}
 
     def member(member_id: str) -> _Member:
@@ -304,7 +308,7 @@ def _members(entries: Sequence[HistoryEntry], present: Sequence[str]) -> list[_M
             member(member_id).join(entry.first_ms)
         elif entry.kind in _ENDS or (entry.kind == _FENCED and _REMOVED in entry.text):
             member(member_id).leave(entry.at_ms)
-    for member_id in present:
+    for member_id in islice(present, MAX_MEMBERS):
         member(member_id)
     for each in members.values():
         each.settle(is_present=each.member_id in present)
@@ -368,7 +372,7 @@ def _marks_by_lane(
         marks.setdefault(lane, []).append(
             Mark(scale.x(entry.at_ms), entry.kind, title, entry.number)
         )
-    known = {each.member_id for each in _members(entries, ())}
+    known = {each.member_id for each in _members(entries, {})}
     for lane in [each for each in marks if each and each not in known]:
         # A client can be refused with a member id that is none.
         marks.setdefault("", []).extend(marks.pop(lane))
@@ -384,13 +388,11 @@ def _commit_marks(commits: Sequence[Commit], scale: Scale) -> Mapping[tuple[str,
     return found
 
 
-def _summary(
-    entries: Sequence[HistoryEntry], members: Sequence[_Member], commits: Sequence[Commit]
-) -> str:
+def _summary(entries: Sequence[HistoryEntry], members: int, commits: Sequence[Commit]) -> str:
     refusals = sum(each.times for each in entries if each.kind in REFUSAL_KINDS)
     epochs = [epoch for each in entries if (epoch := epoch_of(each)) is not None]
     span = f", from {epochs[0]} to {epochs[-1]}" if epochs else ""
     return (
-        f"Members: {len(members)}. Generations or epochs: {len(epochs)}{span}. "
+        f"Members: {members}. Generations or epochs: {len(epochs)}{span}. "
         f"Refusals: {refusals}. Commits: {len(commits)}."
     )

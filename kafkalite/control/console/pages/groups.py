@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.commands.explain import Explain, member_names, named_texts
 from kafkalite.control.commands.groups import ListGroups, ShowGroup
-from kafkalite.control.console.page import Content, NotFoundError, Page, Section, rows_of
+from kafkalite.control.console.page import (
+    Content,
+    NotFoundError,
+    Page,
+    Pager,
+    Section,
+    each_of,
+)
 from kafkalite.control.console.source import CommitHistory, Subject
 from kafkalite.control.console.texts import name_text
 from kafkalite.control.console.timeline import timeline_of
@@ -25,13 +32,16 @@ _MAX_MEMBERS: Final = 100
 
 
 async def _groups(view: View) -> Content:
-    listed = (await view.source.ask(ListGroups())).groups
     searched, state = view.query.text("q"), view.query.text("state")
-    found = [each for each in listed if _is_selected(each, searched, state)]
+    pager, states = Pager(view.query), set()
+    async for each in each_of((await view.source.ask(ListGroups())).groups):
+        states.add(each.state)
+        if _is_selected(each, searched, state):
+            pager.add(each)
     return Content(
         {
-            "rows": rows_of(found, view.query),
-            "states": sorted({each.state for each in listed}),
+            "rows": pager.rows(),
+            "states": sorted(states),
             "searched": searched,
             "state": state,
         },

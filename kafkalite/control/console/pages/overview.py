@@ -14,7 +14,7 @@ from kafkalite.control.commands.health import ShowHealth
 from kafkalite.control.commands.nodes import ListNodes
 from kafkalite.control.commands.topics import ListTopics
 from kafkalite.control.commands.transactions import ListTransactions
-from kafkalite.control.console.page import Content, Page, Section
+from kafkalite.control.console.page import Content, Page, Section, each_of
 from kafkalite.control.console.pages.transactions import OPEN_STATES
 from kafkalite.control.console.source import Subject
 from kafkalite.coordinator.event_history import REFUSAL_KINDS
@@ -30,9 +30,14 @@ _MAX_REFUSALS: Final = 8
 
 async def _overview(view: View) -> Content:
     ask = view.source.ask
-    topics = (await ask(ListTopics())).topics
-    groups = (await ask(ListGroups())).groups
-    transactions = (await ask(ListTransactions())).transactions
+    topics, partitions, states, transactions = 0, 0, Counter[str](), Counter[str]()
+    async for topic in each_of((await ask(ListTopics())).topics):
+        topics += not topic.internal
+        partitions += 0 if topic.internal else topic.partitions
+    async for group in each_of((await ask(ListGroups())).groups):
+        states[group.state] += 1
+    async for transaction in each_of((await ask(ListTransactions())).transactions):
+        transactions[transaction.state] += 1
     history = Explain(limit=_MAX_ENTRIES)
     explanation = await ask(history)
     entries = explanation.entries
@@ -45,12 +50,12 @@ async def _overview(view: View) -> Content:
             "clock": await _clock(view),
             "nodes": (await ask(ListNodes())).nodes,
             "faults": (await ask(ListFaults())).faults,
-            "topics": sum(not each.internal for each in topics),
-            "partitions": sum(each.partitions for each in topics if not each.internal),
-            "groups": len(groups),
-            "group_states": Counter(each.state for each in groups).most_common(),
-            "transactions": len(transactions),
-            "open_transactions": sum(each.state in OPEN_STATES for each in transactions),
+            "topics": topics,
+            "partitions": partitions,
+            "groups": states.total(),
+            "group_states": states.most_common(),
+            "transactions": transactions.total(),
+            "open_transactions": sum(transactions[each] for each in OPEN_STATES),
             "refused": refused[:_MAX_REFUSALS],
             "entries": newest[:_MAX_SHOWN],
             "logs_requests": view.source.logs_requests,

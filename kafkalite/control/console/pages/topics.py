@@ -14,7 +14,9 @@ from kafkalite.control.console.page import (
     Content,
     NotFoundError,
     Page,
+    Pager,
     Section,
+    each_of,
     rows_of,
     url_of,
 )
@@ -54,19 +56,19 @@ _HIDDEN_STATES: Final = frozenset((_OPEN, "aborted"))
 
 
 async def _topics(view: View) -> Content:
-    listed = (await view.source.ask(ListTopics())).topics
     searched, internal = view.query.text("q"), bool(view.query.text("internal"))
-    found = [
-        each
-        for each in listed
-        if searched.lower() in each.name.lower() and (internal or not each.internal)
-    ]
+    part = searched.lower()
+    pager, hidden = Pager(view.query), 0
+    async for each in each_of((await view.source.ask(ListTopics())).topics):
+        hidden += each.internal
+        if part in each.name.lower() and (internal or not each.internal):
+            pager.add(each)
     return Content(
         {
-            "rows": rows_of(found, view.query),
+            "rows": pager.rows(),
             "searched": searched,
             "internal": internal,
-            "hidden": sum(each.internal for each in listed),
+            "hidden": hidden,
             "inputs": inputs_of(CreateTopic),
         },
         commands=(ListTopics(),),

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.commands.explain import Explain, named_texts
 from kafkalite.control.commands.transactions import ListTransactions
-from kafkalite.control.console.page import Content, NotFoundError, Page, Section, rows_of
+from kafkalite.control.console.page import (
+    Content,
+    NotFoundError,
+    Page,
+    Pager,
+    Section,
+    each_of,
+)
 from kafkalite.control.console.source import Subject
 from kafkalite.control.console.texts import name_text
 from kafkalite.control.console.timeline import transaction_timeline
@@ -27,19 +34,18 @@ OPEN_STATES: Final = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort"))
 
 
 async def _transactions(view: View) -> Content:
-    listed = (await view.source.ask(ListTransactions())).transactions
     searched, state = view.query.text("q").lower(), view.query.text("state")
-    found = [
-        each
-        for each in listed
-        if searched in each.transactional_id.lower()
-        and state in {"", each.state, "open" if each.state in OPEN_STATES else ""}
-    ]
+    pager, states = Pager(view.query), set()
+    async for each in each_of((await view.source.ask(ListTransactions())).transactions):
+        states.add(each.state)
+        is_in_state = state in {"", each.state, "open" if each.state in OPEN_STATES else ""}
+        if is_in_state and searched in each.transactional_id.lower():
+            pager.add(each)
     history = (await view.source.ask(Explain(limit=_MAX_ENTRIES))).entries
     return Content(
         {
-            "rows": rows_of(found, view.query),
-            "states": sorted({each.state for each in listed}),
+            "rows": pager.rows(),
+            "states": sorted(states),
             "searched": view.query.text("q"),
             "state": state,
             "fenced": _last_fencing(history),
@@ -58,8 +64,10 @@ async def _transaction(view: View) -> Content:
     name = view.query.text("id")
     if not name:
         raise ValueError("id must be a transactional id, as in /console/transaction?id=pay")
-    listed = (await view.source.ask(ListTransactions())).transactions
-    status = next((each for each in listed if each.transactional_id == name), None)
+    status = None
+    async for each in each_of((await view.source.ask(ListTransactions())).transactions):
+        if each.transactional_id == name:
+            status = each
     history = Explain(transactional_id=name, limit=DEFAULT_EXPLAIN_ENTRIES)
     explanation = await view.source.ask(history)
     entries = explanation.entries
