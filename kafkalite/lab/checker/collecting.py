@@ -634,7 +634,6 @@ def _outcome(answer: Any, is_accepted: bool) -> Outcome:  # noqa: FBT001 - priva
 
 
 _COORDINATOR_SENDERS: Final[Mapping[int, str]] = {
-    int(ApiKey.JOIN_GROUP): "member_id",
     int(ApiKey.HEARTBEAT): "member_id",
     int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "member_id",
     int(ApiKey.STREAMS_GROUP_HEARTBEAT): "member_id",
@@ -646,7 +645,8 @@ _COORDINATOR_SENDERS: Final[Mapping[int, str]] = {
 }
 """API of coordinators → field with the id of its sender.
 
-TxnOffsetCommit is missing: it goes to the coordinator of the group."""
+TxnOffsetCommit is missing: it goes to the coordinator of the group. JoinGroup is missing, because
+franz-go has a connection of its own for it, which it uses at the same time as the other one."""
 
 HANDLED_APIS: Final = frozenset(Collector._HANDLERS)  # noqa: SLF001 - of this module
 """The APIs whose requests a history has. Responses of others only name topics."""

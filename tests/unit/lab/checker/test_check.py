@@ -12,6 +12,7 @@ from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules
 from kafkalite.lab.checker.check import check
 from kafkalite.lab.checker.findings import OTHER_COMMIT, Severity
 from kafkalite.lab.checker.history import Proof, Range
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.lab.checker.expected import PARTITION, Expected
@@ -270,6 +271,19 @@ def test_a_member_can_begin_again_at_a_lower_offset() -> None:
     cluster = SimulatedCluster()
     cluster.commit(cluster.peer("first", "f-1"), GROUP, PARTITION, 10)
     cluster.commit(cluster.peer("second", "s-1"), GROUP, PARTITION, 4)
+    assert found_in(cluster) == [Expected(commit_rules.REGRESSION, commit_rules.MOVED_BACK, 6)]
+
+
+def test_a_member_may_join_on_a_connection_of_its_own() -> None:
+    """franz-go sends JoinGroup on another connection than heartbeats and commits."""
+    cluster = SimulatedCluster()
+    reader = cluster.peer("reader", "r-1")
+    request = JoinGroupRequest(group_id=GROUP, member_id="r-1")
+    response = JoinGroupResponse(member_id="r-1", generation_id=1)
+    cluster.heartbeat(reader, GROUP)
+    cluster.request(cluster.reconnect(reader), ApiKey.JOIN_GROUP, request, response)
+    for offset in (10, 4):
+        cluster.commit(reader, GROUP, PARTITION, offset)
     assert found_in(cluster) == [Expected(commit_rules.REGRESSION, commit_rules.MOVED_BACK, 6)]
 
 
