@@ -17,6 +17,7 @@ from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.shares.acknowledgement import AcknowledgeType
 from kafkalite.shares.state import DeliveryState
 from kafkalite.storage.batch import COMPRESSION_MASK, LOG_APPEND_TIME
+from kafkalite.transactions.state import PREPARED_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,6 +112,8 @@ class Comparison:
             if key.group not in self._books.groups:
                 self._undecided[UNKNOWN_GROUPS] += 1
                 continue
+            if last.is_transactional and self._is_ending(last.transactional_id):
+                continue
             rows = logged.get((key.group, LogKey(key.partition.topic, key.partition.number)), [])
             if not any(_confirms(row, last) for row in rows):
                 yield _missing_commit(key, last, rows)
@@ -119,7 +122,7 @@ class Comparison:
         markers: dict[Partition, dict[int, list[LoggedBatch]]] = {}
         for transaction in transactions_of(self._history):
             end = transaction.end
-            if end is None:
+            if end is None or self._is_ending(end.transactional_id):
                 continue
             last: dict[Partition, Write] = {each.partition: each for each in transaction.writes}
             for partition, write in last.items():
@@ -140,6 +143,11 @@ class Comparison:
                         partition,
                         transactional_id=end.transactional_id,
                     )
+
+    def _is_ending(self, transactional_id: str | None) -> bool:
+        """Return whether the coordinator has decided, but perhaps not written all markers yet."""
+        states = self._books.transactions.get(transactional_id or "", [])
+        return bool(states) and states[-1].state.state in PREPARED_STATES
 
     def _acknowledgements(self) -> Iterator[Finding]:
         names = self._books.topic_names

@@ -13,8 +13,13 @@ from kafkalite.lab.checker.books import comparison
 from kafkalite.lab.checker.check import check
 from kafkalite.lab.checker.findings import Severity
 from kafkalite.storage.batch import LOG_APPEND_TIME
+from kafkalite.transactions.state import TransactionState
 from tests.unit.lab.checker.books.planted_books import KEY, PLANTED_BOOKS
-from tests.unit.lab.checker.books.simulated_books import books_of, with_other_checksum
+from tests.unit.lab.checker.books.simulated_books import (
+    add_state,
+    books_of,
+    with_other_checksum,
+)
 from tests.unit.lab.checker.expected import PARTITION, Expected
 from tests.unit.lab.checker.regular_traffic import run_regular_traffic
 from tests.unit.lab.checker.simulation import SimulatedCluster
@@ -124,3 +129,17 @@ def test_a_finding_names_the_answer_and_the_place_in_the_log() -> None:
         "position": 0,
         "log_offset": 0,
     }
+
+
+def test_a_broker_may_stop_before_it_has_written_the_markers_of_a_transaction() -> None:
+    """Kafka answers EndTxn when the decision is written; after a restart it writes the markers."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"), "bookish")
+    cluster.produce(producer, PARTITION)
+    cluster.commit(cluster.peer("reader", "r-1"), "shop", PARTITION, 1, producer=producer)
+    cluster.end(producer, is_commit=True)
+    books = books_of(cluster)
+    books.groups.add("shop")
+    books.commits.clear()
+    add_state(books, producer, (PARTITION,), TransactionState.PREPARE_COMMIT)
+    assert found_in(cluster, books) == []
