@@ -97,6 +97,8 @@ class Books:
     """Everything in some data directories of one cluster."""
 
     logs: dict[LogKey, PartitionLog] = field(default_factory=dict)
+    internal_logs: dict[LogKey, PartitionLog] = field(default_factory=dict)
+    """The logs of internal topics, without their batches, which are in the other fields."""
     commits: list[LoggedCommit] = field(default_factory=list)
     """In the order of their logs, which is the order in which they took effect."""
     groups: set[str] = field(default_factory=set)

@@ -22,7 +22,11 @@ from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol.uuids import uuid_from_text
 from kafkalite.storage.checkpoint import read_offsets, read_partition_metadata
-from kafkalite.storage.data_directory import META_FILE, START_OFFSETS_FILE
+from kafkalite.storage.data_directory import (
+    CLEANER_OFFSETS_FILE,
+    META_FILE,
+    START_OFFSETS_FILE,
+)
 from kafkalite.storage.file_names import parse_file_name, parse_partition_directory
 from kafkalite.storage.log import PARTITION_METADATA_FILE
 from kafkalite.storage.recovery import end_offset_after_damage, valid_batches
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
     from kafkalite.storage.batch import BatchView
 
+_SNAPSHOT_SUFFIX: Final = "-[0-9]*.checkpoint"
+"""End of a snapshot's name, after its offset: the leader epoch, and the suffix."""
 INTERNAL_TOPICS: Final = frozenset(
     (OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC, METADATA_TOPIC)
 )
@@ -58,12 +64,23 @@ def read_books(paths: Iterable[str | os.PathLike[str]]) -> Books:
     """
     books = Books()
     coordinators = CoordinatorLogs(books)
-    for key, directory in sorted(_longest(paths).items(), key=_order):
-        log = _read_log(key, directory, books)
+    directories = [*paths]
+    for path in directories:
+        cleaned = Path(path) / CLEANER_OFFSETS_FILE
+        books.compacted_topics |= {topic for topic, _ in _offsets_in(cleaned)}
+    for key, directory in sorted(_longest(directories).items(), key=_order):
+        log = _opened_log(key, directory, books)
         if key.topic not in INTERNAL_TOPICS:
             books.logs[key] = log
+            log.batches += (
+                _logged(log.partition, view, proof) for view, proof in _batches(directory, log)
+            )
             continue
-        for view, proof in _views(directory):
+        books.internal_logs[key] = log
+        if key.topic == METADATA_TOPIC:
+            for view, proof in _snapshot(directory):
+                coordinators.add(key.topic, view, proof)
+        for view, proof in _batches(directory, log):
             coordinators.add(key.topic, view, proof)
     coordinators.finish()
     return books
@@ -105,33 +122,44 @@ def _segments(directory: Path) -> list[Path]:
     return found
 
 
-def _read_log(key: LogKey, directory: Path, books: Books) -> PartitionLog:
-    """Return the batches of a log; those of internal topics are read by `_views` again."""
+def _opened_log(key: LogKey, directory: Path, books: Books) -> PartitionLog:
+    """Return a log without its batches, and add its topic id to the books."""
     topic_id = read_partition_metadata(OsFiles(), str(directory / PARTITION_METADATA_FILE))
     if topic_id is not None:
         books.topic_names[uuid_from_text(topic_id)] = key.topic
-    partition = Partition(key.topic, key.number, 0)
+    first = int(_segments(directory)[0].name.partition(".")[0])
+    start = max(first, _offsets_in(directory.parent / START_OFFSETS_FILE).get(key, 0))
+    return PartitionLog(Partition(key.topic, key.number, 0), start, end_offset=start)
+
+
+def _offsets_in(path: Path) -> dict[tuple[str, int], int]:
+    return read_offsets(OsFiles(), str(path)) if path.is_file() else {}
+
+
+def _batches(directory: Path, log: PartitionLog) -> Iterator[tuple[BatchView, LogProof]]:
+    """Yield the valid batches of a log; its end and its damage are known afterwards."""
     segments = _segments(directory)
-    starts = directory.parent / START_OFFSETS_FILE
-    checkpoint = read_offsets(OsFiles(), str(starts)) if starts.is_file() else {}
-    start = max(int(segments[0].name.partition(".")[0]), checkpoint.get(key, 0))
-    log = PartitionLog(partition, start, end_offset=start)
-    if key.topic in INTERNAL_TOPICS:
-        return log
     for path in segments:
         with path.open("rb") as file:
             size, pread = os.fstat(file.fileno()).st_size, partial(_pread, file.fileno())
-            base, position = int(path.name.partition(".")[0]), 0
-            for position_of_batch, view in valid_batches(pread, size, base):
-                proof = LogProof(str(path), position_of_batch, view.base_offset)
-                log.batches.append(_logged(partition, view, proof))
+            base, end = int(path.name.partition(".")[0]), 0
+            for position, view in valid_batches(pread, size, base):
+                yield view, LogProof(str(path), position, view.base_offset)
                 log.end_offset = view.last_offset + 1
-                position = position_of_batch + view.size
-            if position < size and log.damage is None and not _is_preallocated(pread, position):
-                log.damage = LogProof(str(path), position, log.end_offset)
-                later = end_offset_after_damage(pread, position, size, log.end_offset)
+                end = position + view.size
+            if end < size and log.damage is None and not _is_preallocated(pread, end):
+                log.damage = LogProof(str(path), end, log.end_offset)
+                later = end_offset_after_damage(pread, end, size, log.end_offset)
                 log.is_damaged_within = later is not None or path != segments[-1]
-    return log
+
+
+def _snapshot(directory: Path) -> Iterator[tuple[BatchView, LogProof]]:
+    """Yield the batches of the latest snapshot of the metadata, as the log's start is deleted."""
+    for path in sorted(directory.glob(f"*{_SNAPSHOT_SUFFIX}"))[-1:]:
+        with path.open("rb") as file:
+            size, pread = os.fstat(file.fileno()).st_size, partial(_pread, file.fileno())
+            for position, view in valid_batches(pread, size, 0):
+                yield view, LogProof(str(path), position, view.base_offset)
 
 
 def _is_preallocated(pread: Any, position: int) -> bool:  # noqa: ANN401 - a partial
@@ -156,13 +184,3 @@ def _logged(partition: Partition, view: BatchView, proof: LogProof) -> LoggedBat
 
 def _pread(descriptor: int, size: int, position: int) -> bytes:
     return os.pread(descriptor, size, position)
-
-
-def _views(directory: Path) -> Iterator[tuple[BatchView, LogProof]]:
-    """Yield the valid batches of a log."""
-    for path in _segments(directory):
-        with path.open("rb") as file:
-            size, pread = os.fstat(file.fileno()).st_size, partial(_pread, file.fileno())
-            base = int(path.name.partition(".")[0])
-            for position, view in valid_batches(pread, size, base):
-                yield view, LogProof(str(path), position, view.base_offset)

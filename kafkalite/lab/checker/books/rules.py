@@ -50,7 +50,7 @@ _COMPLETE: Final = frozenset((TransactionState.COMPLETE_COMMIT, TransactionState
 
 def damaged(books: Books) -> Iterator[Finding]:
     """Yield logs with a batch that is incomplete or has a wrong checksum."""
-    for log in books.logs.values():
+    for log in (*books.logs.values(), *books.internal_logs.values()):
         if log.damage is None:
             continue
         place = "and later batches follow" if log.is_damaged_within else "at its end"

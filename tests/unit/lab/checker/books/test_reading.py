@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shutil import copytree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,10 @@ from kafkalite.lab.checker.books.model import LogKey
 from kafkalite.lab.checker.books.reading import is_data_directory, read_books
 from kafkalite.lab.checker.check import check
 from kafkalite.lab.checker.history import History
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.records.config import ConfigRecord
+from kafkalite.storage.batch import build_batch
+from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing import Broker
 from kafkalite.transactions.state import TransactionState
 
@@ -82,3 +87,33 @@ def test_a_damaged_byte_is_found_where_it_is(directory: Path, tmp_path: Path) ->
     (copy / name).write_bytes(content[: second.position + 40])
     (warning, *_) = check(History(), read_books([copy])).findings
     assert (warning.rule, warning.cause) == (rules.DAMAGED, rules.AT_END)
+
+
+def test_damage_in_a_coordinators_log_is_found(directory: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copytree(directory, copy)
+    (segment,) = (
+        each for each in copy.glob("__consumer_offsets-*/*.log") if each.stat().st_size > 0
+    )
+    segment.write_bytes(segment.read_bytes()[:-5])
+    (warning,) = check(History(), read_books([copy])).of_rule(rules.DAMAGED)
+    assert (warning.cause, str(warning.partition)) == (rules.AT_END, segment.parent.name)
+
+
+def test_compacted_topics_are_known_without_the_start_of_the_metadata(
+    directory: Path, tmp_path: Path
+) -> None:
+    """A broker deletes the start of the metadata log after it has written a snapshot."""
+    metadata = tmp_path / "__cluster_metadata-0"
+    metadata.mkdir()
+    (tmp_path / "meta.properties").write_bytes((directory / "meta.properties").read_bytes())
+    (metadata / "00000000000000000500.log").touch()
+    record = ConfigRecord(
+        resource_type=2, resource_name="names", name="cleanup.policy", value="compact"
+    )
+    snapshot = build_batch([NewRecord(None, codec.encode_metadata_record(record, 0), 0)])
+    for offset, content in ((200, b""), (500, snapshot)):
+        (metadata / f"{offset:020}-0000000003.checkpoint").write_bytes(content)
+    assert read_books([tmp_path]).compacted_topics == {"names"}
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nstates 0 40\n")
+    assert read_books([tmp_path]).compacted_topics == {"names", "states"}
