@@ -26,7 +26,11 @@ from kafkalite.control.group_status import GroupList
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.lab.checker.groups.requests import GroupRequests, milliseconds, time_of
 from kafkalite.lab.checker.groups.timeline import timeline
-from kafkalite.lab.file_console.group_states import GroupState, commits_of
+from kafkalite.lab.file_console.group_states import (
+    GroupState,
+    commits_of,
+    without_silent_members,
+)
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import iso_of
@@ -179,7 +183,8 @@ class CaptureSource:
         return GroupList(tuple(groups[each].state.listed() for each in sorted(groups)))
 
     def _show_group(self, command: ShowGroup) -> GroupStatus:
-        return self._known_group(command.group).state.status()
+        status = self._known_group(command.group).state.status()
+        return without_silent_members(status, self._read_group(command.group).entries)
 
     def _known_group(self, name: str) -> CapturedGroup:
         found = self._index.groups.get(name)
@@ -254,7 +259,8 @@ class CaptureSource:
             if milliseconds(time_of(each)) > at_ms:
                 break
             state.add(each, self._index.topic_names)
-        return state.status()
+        earlier = [each for each in self._read_group(group).entries if each.at_ms <= at_ms]
+        return without_silent_members(state.status(), earlier)
 
     async def commits(self, group: str) -> CommitHistory:
         """Return the latest commits of a group."""

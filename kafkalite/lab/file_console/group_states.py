@@ -25,6 +25,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from kafkalite.coordinator.event_history import Entry
     from kafkalite.lab.checker.collecting import Observation
 
 MAX_REQUESTS: Final = 100_000
@@ -53,6 +54,7 @@ _NEWS: Final = (
 )  # fmt: skip
 """Fields of a heartbeat that are null if nothing changed."""
 _NO_COORDINATOR: Final = -1
+_EXPIRED, _JOINED, _MEMBER = "expired", "joined", "member_id"
 
 
 def is_about_group(seen: Observation) -> bool:
@@ -250,6 +252,28 @@ class GroupState:
         int(ApiKey.TXN_OFFSET_COMMIT): _committed,
         **dict.fromkeys(_MODERN_TYPES, _beaten_modern),
     }
+
+
+def without_silent_members(status: GroupStatus, entries: Iterable[Entry]) -> GroupStatus:
+    """Return a group without the members that expired, which no answer says.
+
+    `entries` are the events of its time line up to then.
+    """
+    expired: set[object] = set()
+    for each in entries:
+        if each.kind == _EXPIRED:
+            expired.add(each.facts[_MEMBER])
+        elif each.kind == _JOINED:
+            expired.discard(each.facts[_MEMBER])
+    members = tuple(each for each in status.members if each.member_id not in expired)
+    if len(members) == len(status.members):
+        return status
+    offsets = tuple(
+        replace(each, member_id=None) if each.member_id in expired else each
+        for each in status.offsets
+    )
+    state = status.state if members else EMPTY
+    return replace(status, members=members, offsets=offsets, state=state)
 
 
 class CapturedGroup:

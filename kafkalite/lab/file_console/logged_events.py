@@ -115,9 +115,12 @@ class _GroupEvents:
     def _epoch(self, _: Any, value: Any) -> Iterator[_Event]:  # noqa: ANN401 - as above
         if value is None:
             yield _Event("removed", f"group {self._group} was removed")
-        else:
+        elif self._members:
             text = f"group {self._group} has epoch {value.epoch}"
             yield _Event("rebalance", text, group_epoch=value.epoch)
+        else:
+            text = f"group {self._group} has epoch {value.epoch}, and no members"
+            yield _Event("generation", text, generation=value.epoch, members=[])
 
     def _member(self, key: Any, value: Any) -> Iterator[_Event]:  # noqa: ANN401 - as above
         member = key.member_id

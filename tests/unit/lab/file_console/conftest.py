@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,17 @@ def transactions_source(transactions: CaptureIndex) -> CaptureSource:
     return CaptureSource([str(TRANSACTIONS)], transactions, Problems(), [9092])
 
 
+def new_member(settings: dict[str, str]) -> Consumer:
+    """Return a member of a group that has partitions of `orders`."""
+    consumer = Consumer(settings | {"client.id": "one", "enable.auto.commit": "false"})
+    consumer.subscribe(["orders"])
+    for _ in range(200):
+        consumer.poll(0.05)
+        if consumer.assignment():
+            return consumer
+    raise AssertionError("the member has no partitions")
+
+
 @pytest.fixture(scope="session")
 def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a stopped broker with records, commits and transactions."""
@@ -62,14 +74,9 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(30):
             broker.produce("orders", f"value-{number}", key=f"key-{number}", partition=0)
         settings = {"bootstrap.servers": broker.bootstrap_servers}
-        consumer = Consumer(
-            settings | {"group.id": "shop", "client.id": "one", "enable.auto.commit": False}
-        )
-        consumer.subscribe(["orders"])
-        for _ in range(200):
-            consumer.poll(0.05)
-            if consumer.assignment():
-                break
+        with closing(new_member(settings | {"group.id": "new", "group.protocol": "consumer"})):
+            pass
+        consumer = new_member(settings | {"group.id": "shop"})
         for offset in (7, 9, 3):
             consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
         consumer.close()

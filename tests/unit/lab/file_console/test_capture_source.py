@@ -62,6 +62,19 @@ async def test_a_group_is_shown_as_it_was(groups_source: CaptureSource) -> None:
     assert (await groups_source.commits("none")).commits == ()
 
 
+async def test_a_member_that_is_silent_is_no_member(groups_source: CaptureSource) -> None:
+    entries = (await groups_source.ask(Explain(group="consumer-killed"))).entries
+    (expired,) = [each for each in entries if each.kind == "expired"]
+    before = await groups_source.past_group("consumer-killed", expired.at_ms - 1)
+    assert [each.client_id for each in before.members] == [
+        "consumer-killed-a", "consumer-killed-b",
+    ]  # fmt: skip
+    after = await groups_source.past_group("consumer-killed", expired.at_ms)
+    assert [each.client_id for each in after.members] == ["consumer-killed-a"]
+    last = await groups_source.ask(ShowGroup("consumer-killed"))
+    assert (last.state, last.members) == ("Empty", ())
+
+
 async def test_transactional_ids_have_states_and_events(
     transactions_source: CaptureSource,
 ) -> None:

@@ -55,7 +55,8 @@ async def test_records_are_found(directory_source: DirectorySource) -> None:
 
 
 async def test_groups_have_offsets_lag_and_events(directory_source: DirectorySource) -> None:
-    (listed,) = (await directory_source.ask(ListGroups())).groups
+    new, listed = (await directory_source.ask(ListGroups())).groups
+    assert (new.group_id, new.type, new.members) == ("new", "consumer", 0)
     assert (listed.group_id, listed.state, listed.coordinator) == ("shop", "Empty", 1)
     status = await directory_source.ask(ShowGroup("shop"))
     (offset,) = status.offsets

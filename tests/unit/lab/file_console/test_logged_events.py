@@ -32,3 +32,15 @@ def test_a_classic_group_joins_and_leaves(data_directory: Path) -> None:
     assert generation.facts["generation"] == 1
     assert [each.client_id for each in entries[0].members] == ["one"]
     assert [each.number for each in entries] == list(range(1, len(entries) + 1))
+
+
+def test_a_consumer_group_has_epochs_and_assignments(data_directory: Path) -> None:
+    entries = entries_of(data_directory, "new")
+    kinds = [each.kind for each in entries]
+    assert kinds[0] == "joined"
+    assert {"rebalance", "assigned", "left", "generation"} <= set(kinds)
+    assigned = next(each for each in entries if each.kind == "assigned" and "orders" in each.text)
+    assert "orders-0, orders-1 at epoch" in assigned.text
+    assert entries[0].text.endswith("joined, subscribed to orders")
+    assert entries[-1].text.endswith("and no members")
+    assert entries[-1].facts["members"] == []
