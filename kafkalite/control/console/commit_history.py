@@ -1,15 +1,18 @@
-"""The latest commits of a group, from the log of its coordinator."""
+"""The latest commits and assignments of a group, from the log of its coordinator."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.control.console.assignment_history import AssignmentCollector
 from kafkalite.control.console.source import Commit, CommitHistory
 from kafkalite.control.time_travel.replay import GroupReplay, needle_of
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.control.console.log_tail import LogTail
     from kafkalite.coordinator.contract import CoordinatorRecord
 
@@ -59,12 +62,21 @@ class CommitCollector:
         return [Commit(key.topic, key.partition, value.offset, value.commit_timestamp)]
 
 
-async def read_commits(tail: LogTail, group: str) -> CommitHistory:
-    """Return the latest commits of a group; raises TimeTravelError for a log that is damaged."""
+async def read_commits(
+    tail: LogTail, group: str, topic_name: Callable[[bytes], str | None]
+) -> CommitHistory:
+    """Return the latest commits and assignments of a group.
+
+    `topic_name` returns the name of a topic with an id. Raises TimeTravelError for a log that is
+    damaged.
+    """
     collector, needle = CommitCollector(group), needle_of(group)
+    assignments = AssignmentCollector(group, topic_name)
     replay = GroupReplay(tail.name, (needle,), collector)
     async for batch in tail.batches(needle):
-        for _ in replay.apply(batch):
-            pass
+        for applied in replay.apply(batch):
+            record = replay.decoded(applied)
+            if not isinstance(record, str):
+                assignments.note(applied.timestamp_ms, record)
     is_complete = tail.is_complete and collector.count <= len(collector.commits)
-    return CommitHistory(tuple(collector.commits), is_complete)
+    return CommitHistory(tuple(collector.commits), is_complete, tuple(assignments.assignments))

@@ -81,11 +81,13 @@ class LiveSource:
         return PastView(RunningLogs(running_cluster(self._broker)), Point(time_ms=at_ms))
 
     async def commits(self, group: str) -> CommitHistory:
-        """Return the latest commits of a group; raises TimeTravelError without a log."""
+        """Return the latest commits and assignments; raises TimeTravelError without a log."""
         tail = self._tail(OFFSETS_TOPIC, group)
         if tail is None:
             return CommitHistory((), is_complete=True)
-        return await read_commits(tail, group)
+        return await read_commits(
+            tail, group, running_cluster(self._broker).metadata.image.topic_name
+        )
 
     async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
         """Return the latest states of a transactional id; raises TimeTravelError without a log."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
@@ -59,13 +59,27 @@ class Commit(NamedTuple):
     """Time of the commit in milliseconds since the Unix epoch."""
 
 
+class MemberAssignment(NamedTuple):
+    """The partitions that a member of a group had from a time on."""
+
+    at_ms: int
+    """Time in milliseconds since the Unix epoch."""
+    member_id: str
+    epoch: int
+    """The epoch of the member, or the generation of a classic group; -1 after its end."""
+    partitions: Mapping[str, Sequence[int]]
+    """Partitions by topic; of a streams group, those of its tasks."""
+
+
 class CommitHistory(NamedTuple):
-    """The latest commits of a group."""
+    """The latest commits of a group, and the latest assignments of its members."""
 
     commits: Sequence[Commit]
     """Oldest first."""
     is_complete: bool
-    """Whether there are no earlier ones."""
+    """Whether there are no earlier commits."""
+    assignments: Sequence[MemberAssignment] = ()
+    """Oldest first."""
 
 
 class TransactionMoment(NamedTuple):
@@ -197,7 +211,7 @@ class ConsoleSource(Protocol):
         """Return a group as it was at a time, in milliseconds since the Unix epoch."""
 
     async def commits(self, group: str) -> CommitHistory:
-        """Return the latest commits of a group."""
+        """Return the latest commits and assignments of a group."""
 
     async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
         """Return the latest states of a transactional id, oldest first."""

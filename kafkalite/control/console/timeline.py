@@ -8,19 +8,20 @@ logarithm of the time between them, and the axis names the times.
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import islice, pairwise
+from itertools import islice, pairwise, zip_longest
 from math import log2
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.console.texts import ago_text, name_text, time_text
 from kafkalite.coordinator.event_history import REFUSAL_KINDS
 from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.ports.texts import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.control.commands.explain import HistoryEntry
-    from kafkalite.control.console.source import Commit, TransactionMoment
+    from kafkalite.control.console.source import Commit, MemberAssignment, TransactionMoment
 
 WIDTH: Final = 100
 """Positions and widths are percentages of the picture, which is as wide as the page."""
@@ -39,6 +40,10 @@ _UNIT_MS: Final = 20
 MAX_MEMBERS: Final = 30
 MAX_PARTITIONS: Final = 30
 MAX_COMMITS: Final = 300
+MAX_ASSIGNMENTS: Final = 60
+"""The maximum number of assignments of one member that are shown, the latest."""
+_CHARACTERS_PER_PERCENT: Final = 1.2
+_MIN_CHARACTERS: Final = 4
 
 _BEGINS: Final = frozenset(("joined", "rejoined"))
 _ENDS: Final = frozenset(("left", "expired", "expelled", "reset"))
@@ -51,7 +56,7 @@ class Bar(NamedTuple):
     x: float
     width: float
     kind: str
-    """`member`, `rebalance`, `epoch`, or `state` and the name of a state."""
+    """`member`, `assignment`, `rebalance`, `epoch`, or `state` and the name of a state."""
     title: str
     label: str = ""
 
@@ -173,12 +178,13 @@ def timeline_of(
     present: Sequence[str],
     commits: Sequence[Commit],
     now_ms: int,
+    assignments: Sequence[MemberAssignment] = (),
     selected_ms: int | None = None,
 ) -> Timeline | None:
     """Return the picture of a group; None without any entry and commit.
 
     `texts` has the text of each entry by number, `names` the name of each member by id, `present`
-    the ids of the members now, and `commits` the latest commits.
+    the ids of the members now, and `commits` and `assignments` the latest ones.
     """
     commits = commits[-MAX_COMMITS:]
     # Commits do not stretch the scale: there are many more of them than of other events.
@@ -198,10 +204,9 @@ def timeline_of(
 
     add("group", "", list(_rebalances(entries, scale, end_x)), marks.get("", ()))
     for each in members[:MAX_MEMBERS]:
-        name = names.get(each.member_id, each.member_id)
-        bars = [_presence(span, scale, end_x, name) for span in each.spans]
-        note = "" if each.member_id in ids else "gone"
-        add(name_text(name), note, bars, marks.get(each.member_id, ()))
+        name = name_text(names.get(each.member_id, each.member_id))
+        bars = [*_member_bars(each, assignments, scale, end_x, name)]
+        add(name, "" if each.member_id in ids else "gone", bars, marks.get(each.member_id, ()))
     partitions = _commit_marks(commits, scale)
     for (topic, index), found in sorted(partitions.items())[:MAX_PARTITIONS]:
         add(f"{name_text(topic)}-{index}", "commits", (), found)
@@ -324,6 +329,58 @@ def _presence(span: tuple[int | None, int | None], scale: Scale, end_x: float, n
         "until now" if end is None else f"to {time_text(end)}",
     ]
     return _bar(x, until, "member", f"{name}: {', '.join(times)}")
+
+
+def _member_bars(
+    member: _Member, assignments: Sequence[MemberAssignment], scale: Scale, end_x: float, name: str
+) -> Iterator[Bar]:
+    for span in member.spans:
+        yield _presence(span, scale, end_x, name)
+    yield from _assignments(assignments, member, scale, end_x)
+
+
+def _assignments(
+    assignments: Sequence[MemberAssignment], member: _Member, scale: Scale, end_x: float
+) -> Iterator[Bar]:
+    """Yield the times in which a member had the same partitions, until it left or got others."""
+    changes: list[MemberAssignment] = []
+    for each in assignments:
+        is_same = changes and changes[-1].partitions == each.partitions
+        if each.member_id == member.member_id and not is_same:
+            changes.append(each)
+    ends = [end for _, end in member.spans if end is not None]
+    latest = changes[-MAX_ASSIGNMENTS:]
+    for each, following in zip_longest(latest, latest[1:]):
+        if not each.partitions:
+            continue
+        later = [end for end in ends if end >= each.at_ms]
+        later += [] if following is None else [following.at_ms]
+        yield _assignment(each, scale, scale.x(min(later)) if later else end_x)
+
+
+def _assignment(assignment: MemberAssignment, scale: Scale, end_x: float) -> Bar:
+    text = partitions_text(assignment.partitions)
+    x = scale.x(assignment.at_ms)
+    characters = int((end_x - x) * _CHARACTERS_PER_PERCENT)
+    title = f"{text} from {time_text(assignment.at_ms)}, epoch {assignment.epoch}"
+    label = truncate(text, characters) if characters >= _MIN_CHARACTERS else ""
+    return _bar(x, end_x, "assignment", title, label)
+
+
+def partitions_text(partitions: Mapping[str, Sequence[int]]) -> str:
+    """Return partitions by topic in a short form: `orders 0-3 7, payments 1`."""
+    return ", ".join(
+        f"{name_text(topic)} {' '.join(_ranges(indexes))}" for topic, indexes in partitions.items()
+    )
+
+
+def _ranges(indexes: Sequence[int]) -> Iterator[str]:
+    """Yield ascending numbers, consecutive ones together."""
+    first = 0
+    for position, (each, following) in enumerate(zip_longest(indexes, indexes[1:])):
+        if following != each + 1:
+            yield f"{each}" if first == position else f"{indexes[first]}-{each}"
+            first = position + 1
 
 
 def _epochs(entries: Sequence[HistoryEntry], scale: Scale, end_x: float) -> Iterator[Bar]:

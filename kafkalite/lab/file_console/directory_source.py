@@ -284,7 +284,7 @@ class DirectorySource:
         tail = await self._read(self._tail, OFFSETS_TOPIC, group)
         if tail is None:
             return CommitHistory((), is_complete=True)
-        return await read_commits(tail, group)
+        return await read_commits(tail, group, self._directory.image.topic_name)
 
     async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
         """Return the latest states of a transactional id, oldest first; raises TimeTravelError."""

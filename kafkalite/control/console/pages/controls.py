@@ -1,13 +1,15 @@
-"""The page of controls: clock, nodes and leaders, snapshots, other clusters, and reset."""
+"""The page of controls: clock, nodes and leaders, links, snapshots, other clusters, and reset."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.config.typed_json import fields_of
 from kafkalite.control.command_table import CommandError
 from kafkalite.control.commands.clock import ChangeClock, ShowClock
 from kafkalite.control.commands.clusters import ForkCluster, ListClusters, StopCluster
 from kafkalite.control.commands.leaders import MoveLeader
+from kafkalite.control.commands.links import DisturbLink, HealLink, HealLinks, ListLinks
 from kafkalite.control.commands.nodes import AddNode, ChangeNode, ListNodes, RemoveNode
 from kafkalite.control.commands.reset import ResetBroker
 from kafkalite.control.commands.snapshots import (
@@ -21,6 +23,7 @@ from kafkalite.control.commands.snapshots import (
 from kafkalite.control.console.command_forms import inputs_of, sender
 from kafkalite.control.console.page import Action, Content, Page, Section
 from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.server.link_rules import describe_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +72,9 @@ CONTROLS: Final[Sequence[Control]] = (
     Control("node-lag", "Pause replication", ChangeNode, fixed={"replication": "paused"}),
     Control("node-follow", "Resume replication", ChangeNode, fixed={"replication": "running"}),
     Control("leader", "Move", MoveLeader, ("topic", "partition", "leader", "unclean")),
+    Control("link", "Disturb", DisturbLink, tuple(each.name for each in fields_of(DisturbLink))),
+    Control("link-heal", "Heal", HealLink),
+    Control("links-heal", "Heal all", HealLinks),
     Control("snapshot", "Make a snapshot", CreateSnapshot),
     Control("restore", "Restore …", RestoreSnapshot, is_dangerous=True),
     Control("snapshot-delete", "Delete …", DeleteSnapshot, is_dangerous=True),
@@ -92,6 +98,7 @@ async def _controls(view: View) -> Content:
     ask = view.source.ask
     nodes = (await ask(ListNodes())).nodes
     snapshots = (await ask(ListSnapshots())).snapshots
+    links = (await ask(ListLinks())).links
     clock = await _clock(view)
     forms = {
         each.name: ControlForm(each, inputs_of(each.kind, each.inputs) if each.inputs else ())
@@ -102,6 +109,7 @@ async def _controls(view: View) -> Content:
             "clock": clock,
             "nodes": nodes,
             "node_controls": {each.id: _node_controls(each) for each in nodes},
+            "links": [(each, describe_link(each.rule)) for each in links],
             "snapshots": snapshots,
             "clusters": (await ask(ListClusters())).clusters,
             "forms": forms,
@@ -110,6 +118,8 @@ async def _controls(view: View) -> Content:
             *(() if clock is None else (ShowClock(), ChangeClock(mode="manual"))),
             ListNodes(),
             *(ChangeNode(each.id, state="stopped") for each in nodes[:1]),
+            ListLinks(),
+            *(HealLink(each.id) for each in links[:1]),
             CreateSnapshot(),
             *(RestoreSnapshot(each.id) for each in snapshots[:1]),
             ForkCluster(snapshot_id=_NOW),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.commands.explain import Explain, member_names, named_texts
-from kafkalite.control.commands.groups import ListGroups, ShowGroup
+from kafkalite.control.commands.groups import DeleteGroup, ListGroups, ShowGroup
+from kafkalite.control.console.command_forms import sender
 from kafkalite.control.console.page import (
+    Action,
     Content,
     NotFoundError,
     Page,
@@ -76,6 +78,7 @@ async def _group(view: View) -> Content:
         names=names,
         present=[each.member_id for each in present.members],
         commits=commits.commits,
+        assignments=commits.assignments,
         now_ms=explanation.now_ms,
         selected_ms=None if selected is None else selected.at_ms,
     )
@@ -100,7 +103,7 @@ async def _group(view: View) -> Content:
             "logs_requests": view.source.logs_requests,
         },
         title=f"Group {name_text(group)}",
-        commands=(ShowGroup(group), Explain(group=group)),
+        commands=(ShowGroup(group), Explain(group=group), DeleteGroup(group)),
         changes=() if selected is not None else (Subject.HISTORY, Subject.GROUPS),
     )
 
@@ -138,5 +141,6 @@ SECTION: Final = Section(
     (
         Page(_PATH, "Groups", "groups.html.j2", _groups),
         Page("/group", "Group", "group.html.j2", _group, section=_PATH),
-    )
+    ),
+    (Action("/groups/delete", sender(DeleteGroup), is_dangerous=True),),
 )

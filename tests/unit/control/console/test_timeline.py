@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.control.commands.explain import HistoryEntry
-from kafkalite.control.console.source import Commit, TransactionMoment
+from kafkalite.control.console.source import Commit, MemberAssignment, TransactionMoment
 from kafkalite.control.console.timeline import (
     MAX_MEMBERS,
     WIDTH,
@@ -76,6 +76,40 @@ def test_a_member_is_in_the_group_from_its_join_to_its_end() -> None:
     assert short.x + short.width < long.x + long.width
     assert [mark.kind for mark in gone.marks] == ["joined", "left"]
     assert "until now" in long.title
+
+
+def test_a_lane_has_the_partitions_of_its_member() -> None:
+    entries = [
+        entry(1, "joined", 0, member_id="m"),
+        entry(2, "joined", 100_000, member_id="n"),
+        entry(3, "left", 400_000, member_id="m"),
+    ]
+    had = [
+        MemberAssignment(T, "m", 1, {"orders": (0, 1, 2, 5)}),
+        MemberAssignment(T + 50_000, "m", 2, {"orders": (0, 1, 2, 5)}),
+        MemberAssignment(T + 100_000, "m", 3, {}),
+        MemberAssignment(T + 200_000, "m", 4, {"orders": (1,), "pay": (0,)}),
+        MemberAssignment(T + 200_000, "other", 4, {"orders": (9,)}),
+    ]
+    found = timeline_of(
+        entries,
+        texts={each.number: each.text for each in entries},
+        names={},
+        present=("n",),
+        commits=(),
+        now_ms=T + 900_000,
+        assignments=had,
+    )
+    assert found is not None
+    member, first, second = lane(found, "m").bars
+    assert {first.kind, second.kind} == {"assignment"}
+    assert first.title.startswith("orders 0-2 5 from ")
+    assert first.title.endswith("epoch 1")
+    assert second.title.startswith("orders 1, pay 0 from ")
+    assert first.x + first.width < second.x
+    assert second.x + second.width == pytest.approx(member.x + member.width)
+    assert "orders 0-2 5".startswith(first.label.removesuffix("…"))
+    assert len(lane(found, "n").bars) == 1
 
 
 @pytest.mark.parametrize("kind", ["left", "expired", "expelled", "reset"])

@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite.control.commands.clock import ShowClock
 from kafkalite.control.commands.clusters import ClusterList, ClusterStatus, ListClusters
+from kafkalite.control.commands.links import ListLinks
 from kafkalite.control.commands.nodes import ShowNode
 from kafkalite.control.commands.snapshots import ListSnapshots
 from kafkalite.control.commands.topics import CreateTopic, ListTopics, ShowTopic
@@ -60,6 +61,23 @@ async def test_the_clock_is_moved(console: ServedConsole) -> None:
     answer = await console.post("/controls/jump", now_ms="2000-01-01T00:00:00Z", back=BACK)
     assert "time only moves forward" in answer.body
     assert f'href="{BACK}"' in answer.body
+
+
+async def test_links_are_disturbed_and_healed(console: ServedConsole) -> None:
+    await do(console, "link", client_id=HOSTILE, latency_ms="5ms")
+    await do(console, "link", node="1", from_node="2", cut="1")
+    first, second = (await console.source.ask(ListLinks())).links
+    text = await console.get("/controls")
+    assert "latency_ms=5" in text
+    assert "from_node=2" in text
+    assert "<script>alert" not in text
+    assert f"DELETE /v1/links/{first.id}" in text
+    await do(console, "link-heal", link_id=first.id)
+    assert (await console.source.ask(ListLinks())).links == (second,)
+    await do(console, "links-heal")
+    assert (await console.source.ask(ListLinks())).links == ()
+    answer = await console.post("/controls/link", client_id="a", back=BACK)
+    assert "a link needs an effect" in answer.body
 
 
 async def test_nodes_are_changed(console: ServedConsole) -> None:
@@ -139,12 +157,14 @@ async def test_a_reset_asks_first(console: ServedConsole) -> None:
 async def test_each_action_has_a_form_and_each_form_an_action(console: ServedConsole) -> None:
     await do(console, "snapshot")
     await do(console, "auto")
+    await do(console, "link", node=1, latency_ms="1ms")
     seen = forms(await console.get("/controls"))
     await do(console, "pause")
     for change in ("node-freeze", "node-lag", "node-isolate"):
         await do(console, change, node_id=1)
     seen |= forms(await console.get("/controls"))
     assert seen == {each.path for each in CONTROLS}
+    await do(console, "links-heal")
     await do(console, "node-start", node_id=1)
 
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from kafkalite.control.commands.groups import ListGroups
 from kafkalite.coordinator.contract import Event
 from tests.unit.control.console.served_console import (
     HOSTILE,
@@ -99,3 +100,27 @@ async def test_nothing_of_a_group_is_markup(console: ServedConsole) -> None:
         assert "<script>alert" not in text
         # The fields of forms send the text back, so they have it as it is.
         assert "\u202e" not in re.sub(r'value="[^"]*"', "", text)
+
+
+async def test_an_empty_group_is_deleted_after_a_question(console: ServedConsole) -> None:
+    await console.members.commit("shop", 1)
+    assert "/console/groups/delete" in await console.get("/group", group="shop")
+    answer = await console.post("/groups/delete", group="shop", back="/console/groups")
+    assert "DELETE /v1/groups/shop" in answer.body
+    assert (await console.source.ask(ListGroups())).groups
+    answer = await console.post(
+        "/groups/delete", group="shop", back="/console/groups", confirmed="yes"
+    )
+    assert answer.headers["location"] == "/console/groups"
+    assert not (await console.source.ask(ListGroups())).groups
+    await console.members.join_classic("busy")
+    assert "/console/groups/delete" not in await console.get("/group", group="busy")
+    answer = await console.post("/groups/delete", group="busy", confirmed="yes")
+    assert answer.status == 400
+
+
+async def test_the_lane_of_a_member_has_its_partitions(console: ServedConsole) -> None:
+    await console.members.join_consumer("shop", "m")
+    text = await console.get("/group", group="shop")
+    assert '<rect class="assignment"' in text
+    assert "orders 0-1 from " in text
