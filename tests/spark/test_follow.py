@@ -85,8 +85,7 @@ def audit_at_once(spark: SparkSession, folder: Path, out: Path, audits: tuple[st
         read("state/classified_by_generation")
     )
     names = ("fencing_cases", "fencing_totals", "ghosts")
-    found = (read(f"audits/{name}").drop("proofs") for name in names)  # a stream has none
-    return Results(rows_of(classified), *map(rows_of, found))
+    return Results(rows_of(classified), *(rows_of(read(f"audits/{name}")) for name in names))
 
 
 class RestartedAudits:
@@ -111,7 +110,8 @@ class RestartedAudits:
 
     def found(self) -> Results:
         follower = IncrementalAudits(self._spark, self._out, OPTIONS)
-        found = (follower.classified(), follower.cases(), follower.totals(), follower.ghosts())
+        classified = follower.classified().drop("proofs")  # the table of an audit has none
+        found = (classified, follower.cases(), follower.totals(), follower.ghosts())
         return Results(*map(rows_of, found))
 
     def _batch_decoder(self) -> BatchDecoder:

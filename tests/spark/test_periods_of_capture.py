@@ -80,13 +80,10 @@ def copy_period(source: Path, target: Path, number: int, period_us: int) -> None
 
 
 def findings(out: Path, since_us: int) -> dict[str, list[str]]:
-    """Return the rows of each table that are about this time or a later one.
-
-    Without proofs: a period does not have all requests of the time before.
-    """
+    """Return the rows of each table that are about this time or a later one, with their proofs."""
     return {
         folder.name: sorted(
-            repr({name: value for name, value in row.items() if name != "proofs"})
+            repr(row)
             for row in parquet.read_table(folder).to_pylist()
             if is_since(row, TABLES[folder.name].times, since_us)
         )

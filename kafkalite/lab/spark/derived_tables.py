@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES
-from kafkalite.lab.spark.audits.proofs import EVIDENCE, Places, places, times_in
+from kafkalite.lab.spark.audits.proofs import EVIDENCE, Places, find_requests, places_in, times_in
 from kafkalite.lab.spark.dataframes import is_local
 from kafkalite.lab.spark.inputs import REPORT_COLUMNS
 from kafkalite.lab.spark.memory import HEAP_SETTING, audits_at_once
@@ -137,7 +137,7 @@ class DerivedTables:
                 for each in EVIDENCE[name]
                 for rows in parts
             )
-            found = places(requests, named, has_groups=has_groups)
+            found = places_in(find_requests(requests, named, has_groups=has_groups), named)
         for name, parts in tables.items():
             folder = f"{AUDIT}/{name}"
             self.files[folder] = tuple(f"{folder}/{file}" for file in self._unproven[name])

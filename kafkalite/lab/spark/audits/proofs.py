@@ -259,7 +259,7 @@ def _host(client: str | None) -> str:
 _ENVELOPE: Final = {
     name: name for name in ("file", "correlation_id", "client", "broker", "client_id", "api_key")
 }
-_PLACES: Final = pa.schema(
+PLACES: Final = pa.schema(
     [
         ("start_us", pa.int64()),
         ("end_us", pa.int64()),
@@ -289,8 +289,8 @@ def _microseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
 
 
-def places(requests: Requests, times: Times, *, has_groups: bool) -> Places:
-    """Return the requests that were sent or answered at some times, by one scan of all requests.
+def find_requests(requests: Requests, times: Times, *, has_groups: bool = False) -> pa.Table:
+    """Return the requests that were sent or answered at some times, as `PLACES`, by one scan.
 
     With `has_groups`, requests about committed offsets are searched by group, too.
     """
@@ -299,22 +299,23 @@ def places(requests: Requests, times: Times, *, has_groups: bool) -> Places:
         projections += (_projection(key, {"group": "request.group_id"}, times) for key in _COMMITS)
         both = {"group": "request.group_id", "groups_in": "request.groups"}
         projections.append(_projection(ApiKey.OFFSET_FETCH, both, times))
+    found = (requests.project(each).toArrow() for each in projections)
+    return pa.concat_tables([PLACES.empty_table(), *(each.cast(PLACES) for each in found)])
+
+
+def places_in(rows: pa.Table, times: Times) -> Places:
+    """Return the requests in rows of `PLACES` by the times that are known."""
     known = frozenset(times.tolist())
-    return Places(
-        stamped
-        for projection in projections
-        for row in requests.project(projection).collect()
-        for stamped in _stamped(row, known)
-    )
+    return Places(stamped for row in rows.to_pylist() for stamped in _stamped(row, known))
 
 
-def _stamped(row: Any, known: frozenset[int]) -> Iterator[tuple[int, Place]]:  # noqa: ANN401 - a row
-    groups = None if row.groups is None else tuple(row.groups)
+def _stamped(row: Row, known: frozenset[int]) -> Iterator[tuple[int, Place]]:
+    groups = None if row["groups"] is None else tuple(row["groups"])
     place = Place(
-        row.file, row.position, row.correlation_id, row.client, row.broker, row.client_id,
-        row.api_key, groups,
+        row["file"], row["position"], row["correlation_id"], row["client"], row["broker"],
+        row["client_id"], row["api_key"], groups,
     )  # fmt: skip
-    for at_us in {row.start_us, row.end_us} & known:
+    for at_us in {row["start_us"], row["end_us"]} & known:
         yield at_us, place
 
 
@@ -325,17 +326,22 @@ def _projection(
         api_key=int(key),
         fields={**_ENVELOPE, **fields},
         reduce_rows=partial(requests_at, times=times),
-        schema=_PLACES,
+        schema=PLACES,
         is_of_all_apis=is_of_all_apis,
     )
 
 
 def requests_at(rows: pa.Table, times: Times) -> pa.Table:
-    """Return the requests that were sent or answered at one of some sorted times, as `_PLACES`."""
+    """Return the requests that were sent or answered at one of some sorted times, as `PLACES`."""
+    found = at_times(rows, times)
+    return found.append_column("groups", pa.array(_groups(found), pa.list_(pa.string())))
+
+
+def at_times(rows: pa.Table, times: Times) -> pa.Table:
+    """Return the rows with a request that was sent or answered at one of some sorted times."""
     start = np.asarray(rows["start_us"], np.int64)
     end = np.asarray(pc.fill_null(rows["end_us"], -1), np.int64)
-    found = rows.filter(pa.array(_are_in(start, times) | _are_in(end, times)))
-    return found.append_column("groups", pa.array(_groups(found), pa.list_(pa.string())))
+    return rows.filter(pa.array(_are_in(start, times) | _are_in(end, times)))
 
 
 def _are_in(values: Times, known: Times) -> npt.NDArray[np.bool_]:

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.spark.requests import Requests
 
-_PROOFS: Final = "array<struct<file: string, offset: bigint, connection: string, request: bigint>>"
+_PROOFS: Final = (
+    "array<struct<file: string, offset: bigint, connection: string, request: bigint,"
+    " correlation_id: int>>"
+)
 
 FINDINGS = table(
     "record_findings",
@@ -46,7 +49,11 @@ FINDINGS = table(
     ("transactional_id", "string", "the transactional id"),
     ("client_id", "string", "id of the client that caused it"),
     ("host", "string", "address of the client that caused it"),
-    ("proofs", _PROOFS, "the requests that prove it: file, packet, connection, number from 0"),
+    (
+        "proofs",
+        _PROOFS,
+        "the requests that prove it: file, packet, connection, number from 0, correlation id",
+    ),
 )
 
 CAUSES = table(
@@ -162,6 +169,7 @@ _ARROW_TYPES: Final = {
                     ("offset", pa.int64()),
                     ("connection", pa.string()),
                     ("request", pa.int64()),
+                    ("correlation_id", pa.int32()),
                 ]
             ),
         )
@@ -216,6 +224,7 @@ def _numbered(
         "offset": proof["offset"],
         "connection": proof["connection"],
         "request": numbers.get(key),
+        "correlation_id": proof["correlation_id"],
     }
 
 

@@ -9,7 +9,7 @@ and new rows. A test checks that both give the same results.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
@@ -18,7 +18,9 @@ from kafkalite.lab.spark.audits.commit_checks import BY_EPOCH, CLASSIFIED
 from kafkalite.lab.spark.audits.fencing import add_counted_commits, cases, totals
 from kafkalite.lab.spark.audits.members import GHOSTS
 from kafkalite.lab.spark.follow.batch import ENDS, MAX_LISTED, Batch, Findings, TimeLimits
+from kafkalite.lab.spark.follow.proofs import PROVEN_COMMITS, PROVEN_GHOSTS
 from kafkalite.lab.spark.follow.state import StoredTables
+from kafkalite.lab.spark.report.formatting import commands
 from kafkalite.lab.spark.state.time_range import time_range
 from kafkalite.lab.spark.tuning import single_task_settings
 
@@ -52,7 +54,7 @@ class IncrementalAudits:
     ) -> None:
         """Continue with the state in `out`, or start if there is none."""
         self._spark = spark
-        self._tables = StoredTables(spark, out, (CLASSIFIED, ENDS))
+        self._tables = StoredTables(spark, out, (PROVEN_COMMITS, ENDS))
         self._limits = TimeLimits(options.session_timeout_ms, max_delay_us, member_retention_us)
 
     def audit_batch(
@@ -96,8 +98,8 @@ class IncrementalAudits:
             yield
 
     def classified(self) -> DataFrame:
-        """Return all commits so far that were checked one by one, as `CLASSIFIED`."""
-        return self._tables.findings(CLASSIFIED)
+        """Return all commits so far that were checked one by one, as `PROVEN_COMMITS`."""
+        return self._tables.findings(PROVEN_COMMITS)
 
     def cases(self) -> DataFrame:
         """Return the commits so far that the fencing audit lists, as its cases."""
@@ -114,8 +116,8 @@ class IncrementalAudits:
         )
 
     def ghosts(self) -> DataFrame:
-        """Return the ghosts so far, as `GHOSTS`."""
-        return self._tables.findings(GHOSTS)
+        """Return the ghosts so far, as `PROVEN_GHOSTS`."""
+        return self._tables.findings(PROVEN_GHOSTS)
 
 
 def _value_or(value: int | None, otherwise: int) -> int:
@@ -123,27 +125,36 @@ def _value_or(value: int | None, otherwise: int) -> int:
 
 
 def finding_lines(findings: Findings) -> Iterator[str]:
-    """Yield a batch's findings as lines of text."""
+    """Yield a batch's findings as lines of text, with commands that show their requests."""
     for row in findings.cases[:MAX_LISTED]:
-        member = row.member_id or row.transactional_id or row.client
+        member = row["member_id"] or row["transactional_id"] or row["client"]
         rules = (
-            f"strict {row.strict_decision}, revocation-epoch {row.revocation_epoch_decision},"
-            f" assignment-epoch {row.assignment_epoch_decision}"
+            f"strict {row['strict_decision']}, revocation-epoch {row['revocation_epoch_decision']},"
+            f" assignment-epoch {row['assignment_epoch_decision']}"
         )
         yield (
-            f"{row.at:%Y-%m-%dT%H:%M:%S} commit: {row.classification}: group {row.group_id}, member"
-            f" {member}, {row.topic}-{row.partition} at epoch {row.commit_epoch}, member epoch"
-            f" {_or_unknown(row.member_epoch)}; {rules}; broker: {_or_unknown(row.broker_decision)}"
+            f"{row['at']:%Y-%m-%dT%H:%M:%S} commit: {row['classification']}: group"
+            f" {row['group_id']}, member {member}, {row['topic']}-{row['partition']} at epoch"
+            f" {row['commit_epoch']}, member epoch {_or_unknown(row['member_epoch'])}; {rules};"
+            f" broker: {_or_unknown(row['broker_decision'])}"
         )
+        yield from _command_lines(row)
     for row in findings.ghosts[:MAX_LISTED]:
         yield (
-            f"{row.last_seen:%Y-%m-%dT%H:%M:%S} ghost: {row.kind}: group {row.group_id}, member"
-            f" {row.member_id or '?'} of {row.client_id or row.client},"
-            f" {row.partitions_owned} partitions for {row.partition_seconds_owned:.0f} seconds"
+            f"{row['last_seen']:%Y-%m-%dT%H:%M:%S} ghost: {row['kind']}: group {row['group_id']},"
+            f" member {row['member_id'] or '?'} of {row['client_id'] or row['client']},"
+            f" {row['partitions_owned']} partitions for"
+            f" {row['partition_seconds_owned']:.0f} seconds"
         )
+        yield from _command_lines(row)
     for rows, table in ((findings.cases, CLASSIFIED.name), (findings.ghosts, GHOSTS.name)):
         if len(rows) > MAX_LISTED:
             yield f"more in table {table}"
+
+
+def _command_lines(row: Mapping[str, Any]) -> Iterator[str]:
+    for command in commands(row["proofs"]):
+        yield f"  $ {command}"
 
 
 def _or_unknown(value: object) -> object:

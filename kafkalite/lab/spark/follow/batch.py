@@ -8,10 +8,12 @@ as soon as no request in flight can change the result, and at the latest after a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from kafkalite.lab.spark.audits import STATES
@@ -29,8 +31,10 @@ from kafkalite.lab.spark.audits.commit_checks import (
     classify,
 )
 from kafkalite.lab.spark.audits.contract import AuditOptions, State
-from kafkalite.lab.spark.audits.fencing import cases
+from kafkalite.lab.spark.audits.fencing import CASES, cases
 from kafkalite.lab.spark.audits.members import GHOSTS, classic_owned_partitions, ghosts
+from kafkalite.lab.spark.audits.proofs import Places, times_in
+from kafkalite.lab.spark.follow.proofs import PROVEN_COMMITS, PROVEN_GHOSTS, collect_places
 from kafkalite.lab.spark.follow.state import FOREVER
 from kafkalite.lab.spark.state.assignments import ASSIGNMENTS
 from kafkalite.lab.spark.state.commits import COMMIT_APIS, COMMITS, commits, with_outcomes
@@ -57,7 +61,7 @@ from kafkalite.lab.spark.state.protocol_changes import (
     select_with_epochs,
     select_within_intervals,
 )
-from kafkalite.lab.spark.state.tables import Table, table
+from kafkalite.lab.spark.state.tables import Table, in_memory_table, table
 from kafkalite.lab.spark.state.timing import UNANSWERED_US
 from kafkalite.lab.spark.state.topics import TASKS, TOPICS
 from kafkalite.lab.spark.state.windows import ordered_rows, rows_up_to_current
@@ -68,10 +72,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from pyspark.sql import Column, DataFrame, Row
+    import numpy.typing as npt
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.lab.spark.follow.state import BatchState
     from kafkalite.lab.spark.requests import Requests
+
+    Times = npt.NDArray[np.int64]
 
 MAX_LISTED: Final = 20
 """Maximum number of findings of a batch that are listed."""
@@ -123,10 +130,28 @@ OWN_STATES: Final = (_HEARTBEATS, _CLASSIC, _MEMBERSHIP, _COMMITS)
 class Findings:
     """Findings of a batch."""
 
-    cases: tuple[Row, ...] = ()
-    """The first commits that the fencing audit lists, as `CLASSIFIED`."""
-    ghosts: tuple[Row, ...] = ()
-    """The first new ghosts, as `GHOSTS`."""
+    cases: tuple[Mapping[str, Any], ...] = ()
+    """The first commits that the fencing audit lists, as `PROVEN_COMMITS`."""
+    ghosts: tuple[Mapping[str, Any], ...] = ()
+    """The first new ghosts, as `PROVEN_GHOSTS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """Commits that were classified in a batch, and those that wait for it."""
+
+    classified: pa.Table | None = None
+    """As `CLASSIFIED`."""
+    waiting_us: Times = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ghosts:
+    """New ghosts, and all."""
+
+    new: pa.Table | None
+    """The first new ones, as `GHOSTS`; None if the table is unchanged."""
+    stored: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +194,11 @@ class Batch:
         """Audit the batch, and store the state that later batches need."""
         names = self._store_names(_TOPICS)
         groups = self._groups(names)
-        cases = self._classify(groups, names, is_last=is_last)
-        new_ghosts = self._ghosts(groups)
+        commits_ = self._classify(groups, names, is_last=is_last)
+        ghosts_ = self._ghosts(groups)
+        places = self._places(groups, commits_, ghosts_)
+        cases = self._write_commits(commits_.classified, places)
+        new_ghosts = self._write_ghosts(ghosts_, places)
         if "EndTxn" in self.requests:
             ends = self.requests.of("EndTxn").select(
                 "request.transactional_id", f.unix_micros("ts").alias("at")
@@ -301,25 +329,22 @@ class Batch:
             .join(live_members, [*_MEMBER], "left_semi")
         )
 
-    def _classify(self, groups: _Groups, names: DataFrame, *, is_last: bool) -> tuple[Row, ...]:
+    def _classify(self, groups: _Groups, names: DataFrame, *, is_last: bool) -> _Commits:
         """Classify the commits whose results no later request can change."""
         if not (self.state.has(COMMITS) or self._has_requests(_COMMITS)):
-            return ()
+            return _Commits()
         stored = self._stored_and_new(_COMMITS)
         is_due = f.lit(True) if is_last else self._is_due()
         pending = stored.join(f.broadcast(_settled(groups)), "group_id", "left")
         pending = self.state.compute(pending.withColumn("is_due", is_due))
         if not is_last:
             self._store(COMMITS, pending.where(~f.col("is_due")))
+        waiting = pending.where(~f.col("is_due")).select("start_us").toArrow()["start_us"]
         due = pending.where("is_due")
         if due.isEmpty():
-            return ()
-        classified = self.state.add_findings(
-            CLASSIFIED, self._classify_due(with_outcomes(due), groups, names)
-        )
-        if classified is None:
-            return ()
-        return tuple(cases(classified).orderBy("start_us").limit(MAX_LISTED + 1).collect())
+            return _Commits(waiting_us=_times(waiting))
+        classified = CLASSIFIED.shape(self._classify_due(with_outcomes(due), groups, names))
+        return _Commits(classified.toArrow(), _times(waiting))
 
     def _classify_due(self, due: DataFrame, groups: _Groups, names: DataFrame) -> DataFrame:
         """Count the plain commits among those that are due, and return the others classified."""
@@ -372,7 +397,7 @@ class Batch:
         ready_us = self._ready_us(_HEARTBEATS.apis | _COMMITS.apis)
         return is_overdue | (is_settled & (f.col("end_us") < ready_us))
 
-    def _ghosts(self, groups: _Groups) -> tuple[Row, ...]:
+    def _ghosts(self, groups: _Groups) -> _Ghosts:
         """Store new ghosts, and those of members that are no longer in the stored state."""
         # A member that waits for the response to a JoinGroup is not silent.
         ready_us = self._ready_us(MEMBERSHIP_APIS)
@@ -386,7 +411,7 @@ class Batch:
         is_new = silences != self.state.counts[GHOSTS.name]
         self.state.counts[GHOSTS.name] = silences
         if not is_new and until_us < before_us - self.limits.max_delay_us:
-            return ()
+            return _Ghosts(None, old.toArrow())
         all_owned_partitions = groups.owned_partitions.unionByName(
             classic_owned_partitions(
                 groups.assignments, groups.generations, groups.classic_intervals
@@ -404,10 +429,44 @@ class Batch:
             GHOSTS.shape(current).where(last_seen >= self._retained_since_us)
         )
         stored = self._store(GHOSTS, merged)
-        self.state.replace_rows(GHOSTS, stored.toArrow())
         key = (*_MEMBER, "client", "last_seen")
         new = stored.join(old.select(*key), [*key], "left_anti").orderBy("last_seen")
-        return tuple(new.limit(MAX_LISTED + 1).collect())
+        return _Ghosts(new.limit(MAX_LISTED + 1).toArrow(), stored.toArrow())
+
+    def _places(self, groups: _Groups, commits_: _Commits, ghosts_: _Ghosts) -> Places:
+        """Return the requests that prove findings, and store those that later ones may name."""
+        has_findings = commits_.classified is not None or ghosts_.new is not None
+        if not (has_findings or self._has_requests(_COMMITS) or self._has_requests(_MEMBERSHIP)):
+            return Places(())
+        members = groups.membership_requests.select("last_end_us").toArrow()["last_end_us"]
+        found = [] if commits_.classified is None else [times_in(CASES.name, commits_.classified)]
+        return collect_places(
+            self.state,
+            self.requests,
+            found,
+            [_times(members), commits_.waiting_us, times_in(GHOSTS.name, ghosts_.stored)],
+        )
+
+    def _write_commits(
+        self, classified: pa.Table | None, places: Places
+    ) -> tuple[Mapping[str, Any], ...]:
+        """Write classified commits with their proofs; return the first that the audit lists."""
+        if classified is None:
+            return ()
+        proven = places.add_to(CASES.name, classified)
+        frame = in_memory_table(self.state.spark, proven, PROVEN_COMMITS.schema)
+        written = self.state.add_findings(PROVEN_COMMITS, frame)
+        if written is None:
+            return ()
+        first = cases(written).orderBy("start_us").limit(MAX_LISTED + 1)
+        return tuple(row.asDict() for row in first.collect())
+
+    def _write_ghosts(self, ghosts_: _Ghosts, places: Places) -> tuple[Mapping[str, Any], ...]:
+        """Replace the table of ghosts, with their proofs; return the first new ones."""
+        if ghosts_.new is None:
+            return ()
+        self.state.replace_rows(PROVEN_GHOSTS, places.add_to(GHOSTS.name, ghosts_.stored))
+        return tuple(places.add_to(GHOSTS.name, ghosts_.new).to_pylist())
 
     def _silences(self, membership_requests_: DataFrame) -> tuple[int, int]:
         """Return the number of silences that may be ghosts, and the end of the last one.
@@ -468,6 +527,12 @@ def _settled(groups: _Groups) -> DataFrame:
     excluded = unknown.unionByName(unnamed).unionByName(groups.generations.select("group_id"))
     all_groups = groups.epochs.select("group_id").distinct()
     return all_groups.join(excluded, "group_id", "left_anti").withColumn("is_settled", f.lit(True))
+
+
+def _times(values: pa.ChunkedArray) -> Times:
+    """Return times without nulls."""
+    times: Times = np.asarray(pc.drop_null(values), np.int64)
+    return times
 
 
 _ALL_ROWS: Final = (-(2**63), 2**63 - 1)

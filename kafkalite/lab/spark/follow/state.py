@@ -150,6 +150,17 @@ class BatchState:
             return None
         return written
 
+    def store_rows(self, table: Table, rows: pa.Table) -> None:
+        """Store a table from rows in this process."""
+        self._tables[table.name] = self._number
+        with (self._folder(self._number, table) / _FILE).create() as stream:
+            parquet.write_table(rows, stream)
+
+    def previous_rows(self, table: Table) -> list[pa.Table]:
+        """Return the rows of a table that `store_rows` of an earlier batch stored."""
+        number = self.previous_batch.tables.get(table.name)
+        return [] if number is None else [*map(_read_rows, _files(self._folder(number, table)))]
+
     def compute(self, frame: DataFrame) -> DataFrame:
         """Compute a table once, so that queries of it do not compute it again."""
         if not self.is_small:

@@ -93,7 +93,7 @@ _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "batch-"
 """Start of the names of folders, in the internal folder, with the tables of a batch."""
 _DESCRIPTION: Final = "_kafkalite/followed.json"
-_STATE_VERSION: Final = 4
+_STATE_VERSION: Final = 5
 """Version of the stored state and findings; if they have another one, all input is read again."""
 _OTHER_VERSION: Final = "version of kafkalite"
 _OPTIONS: Final = {

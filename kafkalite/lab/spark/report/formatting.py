@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafkalite.capture.reading.messages import error_name
+from kafkalite.lab.checker.history import Proof
+from kafkalite.lab.checker.proof_commands import commands_of
 from kafkalite.lab.spark.report.model import Listing
 
 Row = Mapping[str, Any]
@@ -22,8 +23,8 @@ MAX_EVENTS: Final = 100
 """Events of a group's time line on the page."""
 
 _PROOFS: Final = "proofs"
-_COMMANDS: Final = "shown by"
-"""Title of the column with commands."""
+_COMMANDS: Final = ("shown by", "shown by tshark")
+"""Titles of the columns with commands."""
 
 UNNAMED: Final = "unnamed"
 """Shown in place of a name that is null."""
@@ -53,27 +54,33 @@ def listing(title: str, rows: Rows, columns: tuple[str, ...]) -> Listing:
     cells = tuple(
         (
             *(_display(column, row[column]) for column in columns),
-            *((show_commands(row[_PROOFS] or ()),) if has_proofs else ()),
+            *(_joined_commands(row[_PROOFS] or ()) if has_proofs else ()),
         )
         for row in rows[:MAX_ROWS]
     )
     return Listing(
         f"{title} (first {MAX_ROWS} rows)" if len(rows) >= MAX_ROWS else title,
-        (*columns, _COMMANDS) if has_proofs else columns,
+        (*columns, *_COMMANDS) if has_proofs else columns,
         cells,
     )
 
 
-def show_commands(proofs: Iterable[Any]) -> str:
-    """Return the commands that print the requests of proofs, one for each capture."""
-    offsets: dict[str, dict[int, None]] = {}
-    for each in proofs:
-        fields = each if isinstance(each, dict) else each.asDict()
-        offsets.setdefault(fields["file"], {})[fields["offset"]] = None
-    return "; ".join(
-        " ".join(("kafkalite show", shlex.quote(file), *(f"--offset {each}" for each in own)))
-        for file, own in offsets.items()
+def commands(proofs: Iterable[Any]) -> tuple[str, ...]:
+    """Return the commands of kafkalite and of tshark that print the requests in `proofs`."""
+    rows = (each if isinstance(each, dict) else each.asDict() for each in proofs)
+    return tuple(
+        commands_of(
+            Proof(row["file"], row["offset"], row["connection"], 0, row["correlation_id"])
+            for row in rows
+        )
     )
+
+
+def _joined_commands(proofs: Iterable[Any]) -> tuple[str, str]:
+    """Return the commands of kafkalite and those of tshark, one of each for a capture."""
+    found = commands(proofs)
+    own = [each for each in found if each.startswith("kafkalite ")]
+    return "; ".join(own), "; ".join(each for each in found if each not in own)
 
 
 def _display(column: str, value: object) -> object:

@@ -24,10 +24,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A request that proves an answer: its place, and a command that shows it."""
+    """A request that proves an answer: its place, and commands that show it."""
 
     place: str
-    command: str
+    commands: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.lab.spark.report.formatting import listing, name
+from kafkalite.lab.spark.report.formatting import commands, listing, name
 from kafkalite.lab.spark.report.model import BAD, GOOD, WARN, Answer, Proof, Section
 from kafkalite.ports.texts import count_text
 
@@ -103,5 +102,5 @@ def _proof(proof: Any) -> Proof:  # noqa: ANN401 - a row or a dictionary
     number = "" if fields["request"] is None else f", request {fields['request']:,}"
     return Proof(
         f"{file}, packet at {fields['offset']:,}, {fields['connection']}{number}",
-        f"kafkalite show {shlex.quote(file)} --offset {fields['offset']}",
+        commands([fields]),
     )

@@ -69,16 +69,18 @@ def test_page_is_small() -> None:
 
 
 def test_json_has_what_the_page_shows() -> None:
-    answer = Answer(tone=WARN, heading="lost", proofs=(Proof("a.pcap", "kafkalite show a.pcap"),))
+    answer = Answer(
+        tone=WARN, heading="lost", proofs=(Proof("a.pcap", ("kafkalite show a.pcap",)),)
+    )
     content = json.loads(to_json([replace(SECTION, answers=(answer,))], {"requests": "12"}, []))
     (section,) = content["sections"]
     assert section["headline"] == SECTION.headline
-    assert section["findings"][0]["proofs"][0]["command"] == "kafkalite show a.pcap"
+    assert section["findings"][0]["proofs"][0]["commands"] == ["kafkalite show a.pcap"]
     assert section["tables"][0]["rows"] == [{"group_id": "<script>alert(1)</script>", "at": None}]
 
 
 def test_an_answer_has_its_proofs() -> None:
-    answer = Answer(tone=WARN, heading="<i>lost", proofs=(Proof("a.pcap", "kafkalite show a"),))
+    answer = Answer(tone=WARN, heading="<i>lost", proofs=(Proof("a.pcap", ("kafkalite show a",)),))
     page = render([replace(SECTION, answers=(answer,))], {}, [])
     assert "<h3>&lt;i&gt;lost</h3>" in page
     assert "1 request proves it" in page

@@ -12,6 +12,7 @@ PROOF = {
     "offset": 81244,
     "connection": "10.0.0.7:51022 > 10.0.0.2:9092",
     "request": 31,
+    "correlation_id": 33,
 }
 
 
@@ -37,7 +38,13 @@ def test_a_violation_is_an_answer_with_the_culprit_and_the_proofs() -> None:
     assert answer.heading == "group shop never got offsets 410 to 454."
     assert "client billing at 10.0.0.9" in answer.facts
     (proof,) = answer.proofs
-    assert proof.command == "kafkalite show 'a b.pcapng' --offset 81244"
+    assert proof.commands == (
+        "kafkalite show 'a b.pcapng' --offset 81244",
+        (
+            "tshark -r 'a b.pcapng' -d tcp.port==9092,kafka -Y "
+            "'(tcp.port==51022 && tcp.port==9092 && kafka.correlation_id==33)'"
+        ),
+    )
     assert proof.place == (
         "a b.pcapng, packet at 81,244, 10.0.0.7:51022 > 10.0.0.2:9092, request 31"
     )
