@@ -92,7 +92,7 @@ FINDINGS: Final = (
         "aborted", "dirty-readers",
     ),
     Fact(
-        Severity.WARNING, delivery_rules.DELIVERED_TWICE, delivery_rules.REBALANCE, 5,
+        Severity.WARNING, delivery_rules.DELIVERED_TWICE, delivery_rules.EXPIRED_OFFSET, 5,
         "slept", "sleepers",
     ),
     Fact(

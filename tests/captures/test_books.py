@@ -61,7 +61,7 @@ def test_the_books_of_kafka_are_read(directory: Path) -> None:
     (share,) = books.shares.values()
     assert share.batches or share.start_offset == books.logs[LogKey("shared", 0)].end_offset
     assert {each.delivery_state for each in share.batches} <= {*DeliveryState}
-    assert check(History(), books).violations == ()
+    assert check(History.empty(), books).violations == ()
 
 
 def test_the_books_have_everything_that_clients_were_answered(directory: Path) -> None:

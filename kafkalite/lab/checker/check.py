@@ -128,7 +128,7 @@ def _follows(earlier: Finding, later: Finding) -> bool:
 
 
 def _named(offsets: Range) -> str:
-    return f"offsets {offsets.first} to {offsets.last} "
+    return f"{offsets} "
 
 
 def _key(finding: Finding) -> tuple[object, ...]:
@@ -142,7 +142,8 @@ def _join(earlier: Finding, later: Finding) -> Finding:
     assert earlier.offsets is not None, "checked by the caller"
     assert later.offsets is not None, "as above"
     offsets = Range(earlier.offsets.first, later.offsets.last)
-    text = earlier.text.replace(_named(earlier.offsets), _named(offsets))
+    # Each text names the offsets first; a position after them may be the same offset.
+    text = earlier.text.replace(_named(earlier.offsets), _named(offsets), 1)
     proofs = tuple(dict.fromkeys((*earlier.proofs, *later.proofs)))[:_MAX_PROOFS]
     return replace(
         earlier, offsets=offsets, text=text, records=earlier.records + later.records, proofs=proofs

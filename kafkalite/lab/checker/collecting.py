@@ -42,6 +42,7 @@ from kafkalite.lab.checker.history import (
     Write,
 )
 from kafkalite.lab.checker.memberships import Memberships
+from kafkalite.lab.checker.packed_rows import PackedRows, Shared
 from kafkalite.lab.checker.share_rows import (
     acknowledgements,
     acquired_deliveries,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.checker.history import Client
 
 T = TypeVar("T")
+D = TypeVar("D", Delivery, Coverage)
 
 _NO_ERROR: Final = int(ErrorCode.NONE)
 _ACKNOWLEDGED: Final = frozenset((_NO_ERROR, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)))
@@ -95,7 +97,7 @@ class Collector:
     """Builds a history from observations, which come in the order of the answers."""
 
     def __init__(self) -> None:
-        self._history = History()
+        self._history = History.empty()
         self._names: dict[bytes, str] = {}
         self._incarnations: Counter[str] = Counter()
         self._incarnations_by_id: dict[bytes, int] = {}
@@ -152,20 +154,21 @@ class Collector:
         self._undecided[reason] += 1
 
     def finish(self) -> History:
-        """Return the history of all observations up to now; more can be added later."""
+        """Return the history of all observations up to now.
+
+        More can be added later. The history is valid until the next call.
+        """
         history, undecided = self._history, Counter(self._undecided)
         history.sort()
         shared = self._shared_by_consumers(history)
-        deliveries = [self._attributed(each, shared) for each in history.deliveries]
-        undecided[UNCLEAR_GROUPS] += sum(each.group is None for each in deliveries)
-        undecided[UNCLEAR_MEMBERS] += sum(
-            each.member is None for each in deliveries if each.group is not None
-        )
+        unclear: Counter[str] = Counter()
+        deliveries = self._attributed(history.deliveries, shared, unclear)
+        undecided += unclear
         undecided[UNANSWERED] += sum(each.outcome is Outcome.UNKNOWN for each in history.writes)
         return replace(
             history,
             deliveries=deliveries,
-            coverages=[self._attributed(each, shared) for each in history.coverages],
+            coverages=self._attributed(history.coverages, shared, Counter()),
             undecided=[Undecided(*each) for each in sorted(undecided.items()) if each[1]],
         )
 
@@ -185,12 +188,28 @@ class Collector:
                 of_partition[row.event.connection] = Range(min(first, at_ns), max(last, at_ns))
         return {key for key, own in spans.items() if _overlap(own.values())}
 
-    def _attributed(self, row: Any, shared: set[tuple[Client, Partition]]) -> Any:
-        """Return a delivery or a coverage with the group and member of its client."""
-        if row.group is not None or (row.event.client, row.partition) in shared:
-            return row
-        group, member = self._memberships.find(row.event.client, row.event.sent_ns)
-        return replace(row, group=group, member=member)
+    def _attributed(
+        self,
+        rows: PackedRows[D],
+        shared: set[tuple[Client, Partition]],
+        unclear: Counter[str],
+    ) -> PackedRows[D]:
+        """Return deliveries or coverages with the groups and members of their clients.
+
+        Rows without them are counted in `unclear`.
+        """
+        groups, members = Shared(), Shared()
+        for row in rows:
+            group, member, client = row.group, row.member, row.event.client
+            if group is None and (client, row.partition) not in shared:
+                group, member = self._memberships.find(client, row.event.sent_ns)
+            groups.append(group)
+            members.append(member)
+            if group is None:
+                unclear[UNCLEAR_GROUPS] += 1
+            elif member is None:
+                unclear[UNCLEAR_MEMBERS] += 1
+        return rows.replaced(group=groups, member=members)
 
     def _partition(self, topic: Topic, number: int) -> Partition | None:
         """Return a partition; None, with a count, if the name of its topic is unknown."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.lab.checker.delivery_rules import group_partition
 from kafkalite.lab.checker.effective_commits import (
     GroupPartition,
     at_ns,
@@ -21,6 +23,7 @@ from kafkalite.lab.checker.findings import (
     Severity,
 )
 from kafkalite.lab.checker.history import Outcome, Range, sent_ns
+from kafkalite.lab.checker.packed_rows import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
         LogProof,
         Proof,
     )
+    from kafkalite.lab.checker.packed_rows import View
 
 REGRESSION: Final = "commit regression"
 CONTRADICTED: Final = "contradicted commit"
@@ -212,15 +216,15 @@ def zombie_commits(history: History) -> Iterator[Finding]:
     for found in history.committed_offsets:
         key = GroupPartition(found.group, found.partition), found.event.client
         regained[key].append(sent_ns(found))
-    owners: dict[GroupPartition, _Owners] = defaultdict(_Owners)
-    for row in history.deliveries:
-        if row.group is not None and row.member is not None and not row.is_shared:
-            owners[GroupPartition(row.group, row.partition)].add(row)
+    rows_by_key = grouped(
+        history.deliveries, lambda row: None if row.member is None else group_partition(row)
+    )
+    owners = {own: _Owners(rows) for own, rows in rows_by_key.items()}
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED or not commit.member:
             continue
         own = GroupPartition(commit.group, commit.partition)
-        newer = owners[own].newer(commit)
+        newer = owners[own].newer(commit) if own in owners else None
         if newer is not None and not is_any_between(
             regained[own, commit.event.client], newer.event.sent_ns, sent_ns(commit)
         ):
@@ -241,34 +245,33 @@ def zombie_commits(history: History) -> Iterator[Finding]:
 class _Owners:
     """The deliveries of a partition to the members of a group, in the order of their requests."""
 
-    def __init__(self) -> None:
-        self._rows: list[Delivery] = []
-        self._indexes: dict[str | None, list[int]] = defaultdict(list)
+    def __init__(self, rows: View[Delivery]) -> None:
+        self._rows = rows
+        self._sent_ns = array("q", map(sent_ns, rows))
+        self._indexes: dict[str | None, array[int]] = defaultdict(lambda: array("i"))
         """Member → indexes of its deliveries."""
-
-    def add(self, row: Delivery) -> None:
-        """Add the next delivery."""
-        self._indexes[row.member].append(len(self._rows))
-        self._rows.append(row)
+        for index, row in enumerate(rows):
+            self._indexes[row.member].append(index)
 
     def newer(self, commit: Commit) -> Delivery | None:
         """Return the first delivery to another member after those to the member that commits."""
         commit_ns = commit.event.sent_ns
-        rows, own = self._rows, self._indexes.get(commit.member, [])
-        end = bisect_left(rows, commit_ns, key=sent_ns)
+        rows, own = self._rows, self._indexes.get(commit.member, ())
+        end = bisect_left(self._sent_ns, commit_ns)
         last = bisect_left(own, end) - 1
         while last >= 0 and not _is_answered_before(rows[own[last]], commit_ns):
             last -= 1
         if last < 0:
             return None
-        latest = rows[own[last]]
+        latest_ns = self._sent_ns[own[last]]
+        later = (rows[index] for index in range(own[last] + 1, end))
         return next(
             (
-                rows[index]
-                for index in range(own[last] + 1, end)
-                if rows[index].member != commit.member
-                and rows[index].event.sent_ns > latest.event.sent_ns
-                and _is_answered_before(rows[index], commit_ns)
+                row
+                for row in later
+                if row.member != commit.member
+                and row.event.sent_ns > latest_ns
+                and _is_answered_before(row, commit_ns)
             ),
             None,
         )
@@ -284,17 +287,20 @@ def commits_across_incarnations(history: History) -> Iterator[Finding]:
     A commit names the topic, so the offset of the deleted topic becomes one of the new topic. A
     client that looked the offset up, or commits offset 0, has it from the new topic.
     """
+    if not any(commit.partition.incarnation for commit in history.commits):
+        return
     looked_up = {(each.event.client, each.partition, each.offset) for each in history.lookups}
-    fetched: dict[tuple[Client, str, int], list[Delivery]] = defaultdict(list)
-    for row in history.deliveries:
-        fetched[row.event.client, row.partition.topic, row.partition.number].append(row)
+    fetched = grouped(
+        history.deliveries,
+        lambda row: (row.event.client, row.partition.topic, row.partition.number),
+    )
     for commit in history.commits:
         partition = commit.partition
         if commit.outcome is not Outcome.ACCEPTED or not partition.incarnation or not commit.offset:
             continue
         if (commit.event.client, partition, commit.offset) in looked_up:
             continue
-        rows = fetched.get((commit.event.client, partition.topic, partition.number), [])
+        rows = fetched.get((commit.event.client, partition.topic, partition.number), ())
         count = bisect_left(rows, commit.event.sent_ns, key=sent_ns)
         if count and rows[count - 1].partition.incarnation < partition.incarnation:
             yield Finding(

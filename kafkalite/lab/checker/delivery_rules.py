@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from operator import itemgetter
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from kafkalite.lab.checker.effective_commits import GroupPartition, at_ns, effective_commits
+from kafkalite.lab.checker.effective_commits import (
+    GroupPartition,
+    at_ns,
+    effective_commits,
+    is_any_between,
+    removal_times,
+)
 from kafkalite.lab.checker.findings import OTHER_COMMIT, Finding, Severity
 from kafkalite.lab.checker.history import HasEvent, Range, intersection, merged, sent_ns, without
+from kafkalite.lab.checker.packed_rows import grouped
 from kafkalite.lab.checker.range_map import RangeMap
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkalite.lab.checker.effective_commits import EffectiveCommit
     from kafkalite.lab.checker.history import (
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
         Partition,
         Write,
     )
+    from kafkalite.lab.checker.packed_rows import View
 
 T = TypeVar("T", bound=HasEvent)
 
@@ -42,6 +52,7 @@ POSITION_MOVED: Final = "position moved forward"
 MISSING_IN_LOG: Final = "missing in the log"
 RECREATED_TOPIC: Final = "recreated topic"
 REBALANCE: Final = "rebalance"
+EXPIRED_OFFSET: Final = "expired offset"
 POSITION_MOVED_BACK: Final = "position moved back"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 NOT_LISTED: Final = "not listed as aborted"
@@ -99,7 +110,7 @@ def lost(history: History) -> Iterator[Finding]:
 
 
 def _carried_over(
-    coverages: dict[GroupPartition, list[Coverage]], key: GroupPartition, rows: list[Coverage]
+    coverages: dict[GroupPartition, View[Coverage]], key: GroupPartition, rows: View[Coverage]
 ) -> Coverage | None:
     """Return a group's first fetch from a topic if its position is that from the deleted one."""
     partition, first = key.partition, rows[0]
@@ -122,10 +133,14 @@ def _carried_skip(carried: Coverage) -> _Skip:
 
 def _delivered(history: History) -> dict[Partition, list[Range]]:
     """Return the offsets of the batches in all answers, by partition."""
-    found: dict[Partition, list[Range]] = defaultdict(list)
-    for row in history.deliveries:
-        found[row.partition].append(Range(row.base_offset, row.last_offset))
-    return defaultdict(list, {each: merged(ranges) for each, ranges in found.items()})
+    found = grouped(history.deliveries, lambda row: row.partition)
+    return defaultdict(
+        list,
+        {
+            each: merged(Range(row.base_offset, row.last_offset) for row in rows)
+            for each, rows in found.items()
+        },
+    )
 
 
 _MISSING: Final = _Skip(
@@ -139,12 +154,11 @@ def _missing_in_log(whole: Range, covered: list[Range], delivered: list[Range]) 
     return [part for each in missing for part in intersection(each, covered)]
 
 
-def _coverages(history: History) -> dict[GroupPartition, list[Coverage]]:
-    found: dict[GroupPartition, list[Coverage]] = defaultdict(list)
-    for row in history.coverages:
-        if row.group is not None:
-            found[GroupPartition(row.group, row.partition)].append(row)
-    return found
+def _coverages(history: History) -> dict[GroupPartition, View[Coverage]]:
+    return grouped(
+        history.coverages,
+        lambda row: None if row.group is None else GroupPartition(row.group, row.partition),
+    )
 
 
 def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
@@ -157,23 +171,24 @@ def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
 class _Earliest(Generic[T]):
     """Finds the row that was sent first of those whose offset is above another one."""
 
-    def __init__(self, rows: Iterable[T], offset: Callable[[T], int]) -> None:
-        self._offsets: list[int] = []
-        self._rows: list[T] = []
-        numbered = sorted(
-            ((offset(row), index, row) for index, row in enumerate(rows)), key=itemgetter(0)
-        )
-        earliest: tuple[int, int, T] | None = None
-        for position, index, row in reversed(numbered):
-            if earliest is None or (sent_ns(row), index) < earliest[:2]:
-                earliest = sent_ns(row), index, row
-            self._offsets.append(-position)
-            self._rows.append(earliest[2])
+    def __init__(self, rows: Sequence[T], offset: Callable[[T], int]) -> None:
+        self._rows = rows
+        self._offsets = array("q")
+        """Offsets with the opposite sign, in order."""
+        self._earliest = array("i")
+        """Number of the row that was sent first up to this one."""
+        positions, sent = array("q", map(offset, rows)), array("q", map(sent_ns, rows))
+        earliest = -1
+        for number in sorted(range(len(rows)), key=positions.__getitem__, reverse=True):
+            if earliest < 0 or (sent[number], number) < (sent[earliest], earliest):
+                earliest = number
+            self._offsets.append(-positions[number])
+            self._earliest.append(earliest)
 
     def above(self, offset: int) -> T | None:
         """Return the row, or None."""
         count = bisect_left(self._offsets, -offset)
-        return self._rows[count - 1] if count else None
+        return self._rows[self._earliest[count - 1]] if count else None
 
 
 _LookedUp = dict[tuple["Partition", int, "Client"], int]
@@ -245,8 +260,8 @@ def _lost(key: GroupPartition, write: Write, part: Range, skip: _Skip) -> Findin
     return Finding(
         rule=LOST,
         severity=skip.severity,
-        text=f"group {key.group} never got offsets {part.first} to {part.last} of "
-        f"{key.partition}, which were acknowledged to {write.event.client}: {skip.text}",
+        text=f"group {key.group} never got {part} of {key.partition}, acknowledged to "
+        f"{write.event.client}: {skip.text}",
         cause=skip.cause,
         partition=key.partition,
         offsets=part,
@@ -262,44 +277,121 @@ def delivered_twice(history: History) -> Iterator[Finding]:
 
     A consumer prefetches, so a record that was delivered twice was perhaps processed once.
     """
-    by_partition: dict[GroupPartition, list[Delivery]] = defaultdict(list)
-    for row in history.deliveries:
-        if row.group is not None and not row.is_shared:
-            by_partition[GroupPartition(row.group, row.partition)].append(row)
-    effective = effective_commits(history)
-    for key, rows in by_partition.items():
-        commits = effective.get(key, [])
-        latest: RangeMap[Delivery] = RangeMap()
-        for row in sorted(rows, key=lambda each: each.event.answered_ns or 0):
+    positions = _Positions(history)
+    for key, rows in grouped(history.deliveries, group_partition).items():
+        ordered = rows.sorted_by(lambda each: each.event.answered_ns or 0)
+        latest: RangeMap[int] = RangeMap()
+        """The number of the latest delivery of each record."""
+        for number, row in enumerate(ordered):
             whole = Range(row.first_offset, row.last_offset)
             for part, earlier in latest.overlapping(whole):
-                yield _delivered_twice(key, part, earlier, row, commits)
-            latest[whole] = row
+                yield _delivered_twice(positions, key, part, ordered[earlier], row)
+            latest[whole] = number
+
+
+def group_partition(row: Delivery) -> GroupPartition | None:
+    """Return the partition that a group reads; None for share groups and for no group."""
+    if row.group is None or row.is_shared:
+        return None
+    return GroupPartition(row.group, row.partition)
+
+
+class _Positions:
+    """Why groups were at their positions: commits, and the offsets that clients looked up."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._commits = effective_commits(history)
+
+    def latest_commit(self, key: GroupPartition, before_ns: int) -> EffectiveCommit | None:
+        """Return the commit of a group that was in effect at a time."""
+        commits = self._commits.get(key, [])
+        count = bisect_left(commits, before_ns, key=at_ns)
+        return commits[count - 1] if count else None
+
+    def was_removed(self, key: GroupPartition, commit: EffectiveCommit, before_ns: int) -> bool:
+        """Return whether an answer to OffsetFetch between two times had no offset."""
+        return is_any_between(self._removals.get(key, []), commit.at_ns, before_ns)
+
+    def looked_up(self, key: GroupPartition, row: Delivery) -> int | None:
+        """Return the offset that a client had looked up and from which it fetched up to a batch."""
+        if key not in self._looked_up:
+            self._looked_up[key] = self._looked_up_by(self._coverages.get(key, ()))
+        return self._looked_up[key].get((row.event.connection, row.event.sent_ns))
+
+    def _looked_up_by(self, coverages: Iterable[Coverage]) -> dict[tuple[int, int], int]:
+        """Return connection and time of a Fetch request → the offset at which its client began."""
+        found: dict[tuple[int, int], int] = {}
+        runs: dict[Client, tuple[Coverage, int | None]] = {}
+        for row in coverages:
+            event = row.event
+            latest, position = runs.get(event.client, (None, None))
+            if latest is not None and sent_ns(latest) == event.sent_ns:
+                continue  # the same request, which also begins at an offset that was looked up
+            if latest is None or row.first_offset != latest.last_offset + 1:
+                times = self._lookups.get((row.partition, row.first_offset, event.client), ())
+                since_ns = -1 if latest is None else latest.event.sent_ns
+                is_looked_up = any(since_ns < each < event.sent_ns for each in times)
+                position = row.first_offset if is_looked_up else None
+            runs[event.client] = row, position
+            if position is not None:
+                found[event.connection, event.sent_ns] = position
+        return found
+
+    @cached_property
+    def _looked_up(self) -> dict[GroupPartition, dict[tuple[int, int], int]]:
+        return {}
+
+    @cached_property
+    def _coverages(self) -> dict[GroupPartition, View[Coverage]]:
+        return _coverages(self._history)
+
+    @cached_property
+    def _lookups(self) -> dict[tuple[Partition, int, Client], list[int]]:
+        found: dict[tuple[Partition, int, Client], list[int]] = defaultdict(list)
+        for each in self._history.lookups:
+            found[each.partition, each.offset, each.event.client].append(each.event.sent_ns)
+        return found
+
+    @cached_property
+    def _removals(self) -> dict[GroupPartition, list[int]]:
+        return removal_times(self._history)
 
 
 def _delivered_twice(
+    positions: _Positions,
     key: GroupPartition,
     part: Range,
     earlier: Delivery,
     row: Delivery,
-    commits: list[EffectiveCommit],
 ) -> Finding:
-    count = bisect_left(commits, row.event.sent_ns, key=at_ns)
-    was_committed = count > 0 and commits[count - 1].commit.offset > part.first
     is_other = earlier.member != row.member or earlier.event.client != row.event.client
-    cause = REBALANCE if is_other else POSITION_MOVED_BACK
-    detail = f"{earlier.event.client} and {row.event.client}" if is_other else str(row.event.client)
-    suffix = ", although the first ones were committed" if was_committed else ""
+    latest = positions.latest_commit(key, row.event.sent_ns)
+    was_committed = latest is not None and latest.commit.offset > part.first
+    client, position = row.event.client, positions.looked_up(key, row)
+    if position is not None and (latest is not None or not is_other):
+        cause, reason = OFFSET_RESET, f"{client} looked up offset {position} and fetched from there"
+        if latest is not None and positions.was_removed(key, latest, row.event.sent_ns):
+            cause, reason = EXPIRED_OFFSET, f"its committed offset was gone, so {reason}"
+    elif is_other:
+        # Without a commit, the next member begins at an offset that it looks up.
+        cause, reason = REBALANCE, f"{client} fetched the same records after {earlier.event.client}"
+    else:
+        cause, reason = POSITION_MOVED_BACK, f"{client} had fetched the same records before"
+    committed = (
+        f", although the group had committed offset {latest.commit.offset}"
+        if latest is not None and was_committed
+        else ""
+    )
     return Finding(
         rule=DELIVERED_TWICE,
         severity=Severity.WARNING if was_committed else Severity.NOTE,
-        text=f"offsets {part.first} to {part.last} of {key.partition} were delivered to {detail} "
-        f"of group {key.group} again{suffix}",
+        text=f"group {key.group} got {part} of {key.partition} again: {reason}{committed}",
         cause=cause,
         partition=key.partition,
         offsets=part,
         group=key.group,
-        client=row.event.client,
+        client=client,
         records=part.last - part.first + 1,
         proofs=(earlier.event.proof, row.event.proof),
     )
@@ -324,14 +416,15 @@ def aborted_reads(history: History) -> Iterator[Finding]:
         assert marker is not None, "it says that the transaction was aborted"
         reader = f"{row.event.client}" + ("" if row.group is None else f" of group {row.group}")
         mode = "read_committed" if row.is_read_committed else "read_uncommitted"
+        offsets = Range(row.first_offset, row.last_offset)
         yield Finding(
             rule=ABORTED_READ,
             severity=Severity.VIOLATION if row.is_read_committed else Severity.WARNING,
-            text=f"{reader} got offsets {row.first_offset} to {row.last_offset} of {row.partition} "
-            f"with {mode}, although their transaction was aborted",
+            text=f"{reader} got {offsets} of {row.partition} with {mode}, although the transaction "
+            f"was aborted",
             cause=NOT_LISTED if row.is_read_committed else READ_UNCOMMITTED,
             partition=row.partition,
-            offsets=Range(row.first_offset, row.last_offset),
+            offsets=offsets,
             group=row.group,
             client=row.event.client,
             records=row.last_offset - row.first_offset + 1,
@@ -342,31 +435,30 @@ def aborted_reads(history: History) -> Iterator[Finding]:
 def unread(history: History) -> Iterator[Finding]:
     """Yield acknowledged records that no consumer of the history got."""
     outcomes = TransactionOutcomes(history)
-    covered: dict[Partition, list[Range]] = defaultdict(list)
-    for row in history.coverages:
-        covered[row.partition].append(Range(row.first_offset, row.last_offset))
-    for each in history.deliveries:
-        if each.is_shared:
-            covered[each.partition].append(Range(each.first_offset, each.last_offset))
+    fetched = grouped(history.coverages, lambda row: row.partition)
+    shared = grouped(history.deliveries, lambda row: row.partition if row.is_shared else None)
     for partition, writes in history.acknowledged().items():
-        ranges = merged(covered.get(partition, ()))
-        rest = [
+        rows: Iterator[Coverage | Delivery] = chain(
+            fetched.get(partition, ()), shared.get(partition, ())
+        )
+        ranges = merged(Range(each.first_offset, each.last_offset) for each in rows)
+        rest = (
             part
             for write in writes
             if not _is_aborted(outcomes, write)
             for part in without(Range(write.first_offset, write.last_offset), ranges)
-        ]
+        )
         for part in merged(rest):
-            count = bisect_right(writes, part.last, key=_first_offset)
+            last = writes[bisect_right(writes, part.last, key=_first_offset) - 1]
             yield Finding(
                 rule=UNREAD,
                 severity=Severity.NOTE,
-                text=f"no consumer got offsets {part.first} to {part.last} of {partition}",
+                text=f"no consumer got {part} of {partition}, acknowledged to {last.event.client}",
                 cause="not fetched",
                 partition=partition,
                 offsets=part,
                 records=part.last - part.first + 1,
-                proofs=(writes[count - 1].event.proof,),
+                proofs=(last.event.proof,),
             )
 
 

@@ -7,15 +7,27 @@ requests were sent. Times are in nanoseconds since the Unix epoch.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkalite.lab.checker.packed_rows import (
+    EventTable,
+    Numbers,
+    Objects,
+    OptionalNumbers,
+    PackedRows,
+    References,
+    Shared,
+    Structs,
+    View,
+    WideNumbers,
+    grouped,
+)
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class Client(NamedTuple):
@@ -378,14 +390,92 @@ class Undecided:
     count: int
 
 
+def _events() -> EventTable:
+    proof = Objects(
+        Proof,
+        file=Shared(),
+        offset=Numbers(),
+        connection=Shared(),
+        request=WideNumbers(),
+        correlation_id=OptionalNumbers(),
+        at_ns=Numbers(),
+    )
+    return EventTable(
+        Event,
+        sent_ns=Numbers(),
+        client=Shared(),
+        connection=Shared(),
+        answered_ns=OptionalNumbers(),
+        broker=Shared(),
+        proof=proof,
+    )
+
+
+def _headers() -> Structs:
+    return Structs(
+        Batch,
+        records=Numbers(),
+        crc=Numbers("I"),
+        size=Numbers("I"),
+        producer_id=Numbers(),
+        producer_epoch=Numbers("h"),
+        base_sequence=Numbers("i"),
+        is_transactional=Shared("b"),
+        attributes=Numbers("h"),
+    )
+
+
+def _writes(events: EventTable) -> PackedRows[Write]:
+    return PackedRows(
+        Write,
+        References(events),
+        partition=Shared(),
+        batch=_headers(),
+        transactional_id=Shared(),
+        outcome=Shared("b"),
+        error_code=Numbers("h"),
+        first_offset=Numbers(),
+        is_answerable=Shared("b"),
+    )
+
+
+def _deliveries(events: EventTable) -> PackedRows[Delivery]:
+    return PackedRows(
+        Delivery,
+        References(events),
+        partition=Shared(),
+        batch=_headers(),
+        first_offset=Numbers(),
+        last_offset=Numbers(),
+        base_offset=Numbers(),
+        group=Shared(),
+        member=Shared(),
+        is_read_committed=Shared("b"),
+        is_aborted=Shared("b"),
+        delivery_count=Numbers("i"),
+    )
+
+
+def _coverages(events: EventTable) -> PackedRows[Coverage]:
+    return PackedRows(
+        Coverage,
+        References(events),
+        partition=Shared(),
+        first_offset=Numbers(),
+        last_offset=Numbers(),
+        group=Shared(),
+        member=Shared(),
+    )
+
+
 @dataclass(slots=True)
 class History:
     """All tables. `sort` brings the rows into the order of their requests."""
 
-    writes: list[Write] = field(default_factory=list)
-    deliveries: list[Delivery] = field(default_factory=list)
+    writes: PackedRows[Write]
+    deliveries: PackedRows[Delivery]
+    coverages: PackedRows[Coverage]
     markers: list[Marker] = field(default_factory=list)
-    coverages: list[Coverage] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     committed_offsets: list[CommittedOffset] = field(default_factory=list)
     transaction_ends: list[TransactionEnd] = field(default_factory=list)
@@ -408,13 +498,21 @@ class History:
     undecided: list[Undecided] = field(default_factory=list)
     requests: int = 0
 
+    @classmethod
+    def empty(cls) -> History:
+        """Return a history without rows."""
+        events = _events()
+        return cls(_writes(events), _deliveries(events), _coverages(events))
+
     def sort(self) -> None:
         """Sort all tables by the time at which the requests were sent."""
+        self.writes.sort()
+        self.deliveries.sort()
+        self.coverages.sort()
         for table in (
-            self.writes, self.deliveries, self.markers, self.coverages, self.commits,
-            self.committed_offsets, self.transaction_ends, self.producer_starts, self.lookups,
-            self.topic_events, self.acknowledgements, self.share_session_uses, self.share_resets,
-            self.transaction_additions,
+            self.markers, self.commits, self.committed_offsets, self.transaction_ends,
+            self.producer_starts, self.lookups, self.topic_events, self.acknowledgements,
+            self.share_session_uses, self.share_resets, self.transaction_additions,
         ):  # fmt: skip
             table.sort(key=sent_ns)
 
@@ -431,15 +529,12 @@ class History:
             for connection, at_ns in uses.items()
         )
 
-    def acknowledged(self) -> dict[Partition, list[Write]]:
+    def acknowledged(self) -> dict[Partition, View[Write]]:
         """Return the acknowledged batches by partition, in the order of their offsets."""
-        found: dict[Partition, list[Write]] = defaultdict(list)
-        for write in self.writes:
-            if write.is_acknowledged:
-                found[write.partition].append(write)
-        for writes in found.values():
-            writes.sort(key=_first_offset)
-        return found
+        found = grouped(
+            self.writes, lambda write: write.partition if write.is_acknowledged else None
+        )
+        return {each: writes.sorted_by(_first_offset) for each, writes in found.items()}
 
 
 class HasEvent(Protocol):
@@ -465,11 +560,35 @@ class Range(NamedTuple):
     first: int
     last: int
 
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return f"offset {self.first}"
+        return f"offsets {self.first} to {self.last}"
+
+
+def joined(ranges: Iterable[Range]) -> Iterator[Range]:
+    """Yield ranges, with one for each run in which each begins in or right after those before.
+
+    Ranges that come in their order need little memory this way.
+    """
+    run: Range | None = None
+    for each in ranges:
+        if run is None:
+            run = each
+        elif run.first <= each.first <= run.last + 1:
+            if each.last > run.last:
+                run = Range(run.first, each.last)
+        else:
+            yield run
+            run = each
+    if run is not None:
+        yield run
+
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
     """Return the ranges in order, with those joined that overlap or follow each other."""
     result: list[Range] = []
-    for each in sorted(ranges):
+    for each in sorted(joined(ranges)):
         if result and each.first <= result[-1].last + 1:
             if each.last > result[-1].last:
                 result[-1] = Range(result[-1].first, each.last)

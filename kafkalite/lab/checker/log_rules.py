@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.lab.checker.findings import Finding, Severity
-from kafkalite.lab.checker.history import Outcome, Range, sent_ns
+from kafkalite.lab.checker.history import Delivery, Outcome, Range, Write, sent_ns
+from kafkalite.lab.checker.packed_rows import View, grouped
 from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkalite.lab.checker.history import History, Partition, ProducerStart, Write
+    from kafkalite.lab.checker.history import History, Partition, ProducerStart
+
+R = TypeVar("R", Write, Delivery)
 
 DUPLICATE: Final = "duplicate in the log"
 OVERWRITTEN: Final = "overwritten"
@@ -30,12 +35,40 @@ RECREATED_TOPIC: Final = "recreated topic"
 _Content = tuple["Partition", tuple[int, int, int, int, int]]
 
 
-def attempts(history: History) -> dict[_Content, list[Write]]:
-    """Return all requests that sent a batch, in the order in which they were sent."""
-    found: dict[_Content, list[Write]] = defaultdict(list)
-    for write in history.writes:
-        found[write.partition, write.batch.content].append(write)
+def _content(row: Write | Delivery) -> _Content:
+    return row.partition, row.batch.content
+
+
+def repeated_attempts(history: History) -> dict[_Content, View[Write]]:
+    """Return the requests that sent a batch more than once, in the order in which they were sent.
+
+    Nearly all batches are sent once, so a set of hash codes sorts them out first.
+    """
+    codes = (hash(_content(write)) for write in history.writes)
+    repeated = _repeated(codes)
+    return {
+        content: writes
+        for content, writes in _of_codes(history.writes, repeated).items()
+        if len(writes) > 1
+    }
+
+
+def _repeated(codes: Iterable[int]) -> set[int]:
+    known: set[int] = set()
+    found: set[int] = set()
+    for code in codes:
+        (found if code in known else known).add(code)
     return found
+
+
+def _of_codes(rows: Sequence[R], codes: set[int]) -> dict[_Content, View[R]]:
+    """Return the rows with batches of some hash codes by batch."""
+
+    def key(row: R) -> _Content | None:
+        content = _content(row)
+        return content if hash(content) in codes else None
+
+    return grouped(rows, key) if codes else {}
 
 
 def duplicates(history: History) -> Iterator[Finding]:
@@ -46,24 +79,33 @@ def duplicates(history: History) -> Iterator[Finding]:
     acknowledged, so that the producer sent it again. A producer with acks=0 gets no answers, so it
     does not send a batch again.
     """
-    delivered = _delivered_offsets(history)
-    for key, writes in attempts(history).items():
+    codes = _codes_with_several_offsets(history)
+    delivered = _of_codes(history.deliveries, codes)
+    for key, writes in _of_codes(history.writes, codes).items():
         is_idempotent = key[1][0] >= 0
         if not is_idempotent and (writes[0].is_acknowledged or not writes[0].is_answerable):
             continue  # equal batches after it were sent on purpose
-        found = delivered[key]
+        found: dict[int, int] = {}
+        for delivery in delivered.get(key, ()):
+            found.setdefault(delivery.base_offset, delivery.batch.records)
         for write in writes:
             if write.is_acknowledged:
                 found.setdefault(write.first_offset, write.batch.records)
         if len(found) > 1 and (is_idempotent or len(writes) > 1):
-            yield _duplicate(key[0], found, writes, is_idempotent=is_idempotent)
+            yield _duplicate(key[0], found, [*writes], is_idempotent=is_idempotent)
 
 
-def _delivered_offsets(history: History) -> dict[_Content, dict[int, int]]:
-    found: dict[_Content, dict[int, int]] = defaultdict(dict)
-    for delivery in history.deliveries:
-        key = delivery.partition, delivery.batch.content
-        found[key].setdefault(delivery.base_offset, delivery.batch.records)
+def _codes_with_several_offsets(history: History) -> set[int]:
+    """Return the hash codes of batches that have several offsets."""
+    offsets: dict[int, int] = {}
+    found: set[int] = set()
+    written = ((each, each.first_offset) for each in history.writes if each.is_acknowledged)
+    delivered = ((each, each.base_offset) for each in history.deliveries)
+    rows: Iterator[tuple[Write | Delivery, int]] = chain(written, delivered)
+    for row, offset in rows:
+        code = hash(_content(row))
+        if offsets.setdefault(code, offset) != offset:
+            found.add(code)
     return found
 
 
@@ -75,15 +117,15 @@ def _duplicate(
     client = writes[0].event.client
     places = ", ".join(str(offset) for offset in others)
     reason = (
-        "although they have the same sequence number"
+        "although both have the same sequence number"
         if is_idempotent
         else "because the producer sent it again without idempotence"
     )
     return Finding(
         rule=DUPLICATE,
         severity=Severity.VIOLATION,
-        text=f"a batch of {count_text(records, 'record')} of {client} at offset {first} of "
-        f"{partition} is in the log again at offset {places}, {reason}",
+        text=f"the log of {partition} has a batch of {count_text(records, 'record')} from {client} "
+        f"at offset {first} and again at offset {places}, {reason}",
         cause=REPEATED_SEQUENCE if is_idempotent else RETRY_WITHOUT_IDEMPOTENCE,
         partition=partition,
         offsets=Range(others[0], others[-1] + records - 1),
@@ -116,9 +158,9 @@ def _overwritten(partition: Partition, earlier: Write, later: Write) -> Finding:
     return Finding(
         rule=OVERWRITTEN,
         severity=Severity.VIOLATION,
-        text=f"offsets {lost.first} to {lost.last} of {partition} were acknowledged to "
-        f"{earlier.event.client} and then again to {later.event.client}, so the log was truncated "
-        "in between",
+        text=f"the broker acknowledged {lost} of {partition} to {earlier.event.client} and then "
+        f"again to {later.event.client}, so the log was truncated in between and the first records "
+        "are lost",
         cause=TRUNCATION,
         partition=partition,
         offsets=lost,
@@ -134,31 +176,63 @@ def reordered(history: History) -> Iterator[Finding]:
     This happens when a producer without idempotence has several requests in flight and sends one of
     them again.
     """
-    by_connection: dict[tuple[Partition, int], list[list[Write]]] = defaultdict(list)
-    for (partition, content), writes in attempts(history).items():
-        for own in _sent_as_one(writes) if content[0] < 0 else (writes,):
-            by_connection[partition, own[0].event.connection].append(own)
-    for (partition, _), batches in by_connection.items():
-        placed = [
-            (writes, acknowledged[-1])
-            for writes in sorted(batches, key=lambda each: each[0].event.sent_ns)
-            if (acknowledged := [each for each in writes if each.is_acknowledged])
-        ]
+    rows = history.writes
+    attempts = _attempts(history)
+    for (partition, _), (first, placed) in _placed(history, attempts).items():
         smallest: Write | None = None
-        for writes, write in reversed(placed):
+        for number, write in zip(reversed(first), reversed(placed), strict=True):
             if smallest is not None and smallest.first_offset < write.first_offset:
+                writes = [rows[each] for each in attempts.get(number, (number,))]
                 yield _reordered(partition, writes, write, smallest)
             if smallest is None or write.first_offset < smallest.first_offset:
                 smallest = write
 
 
-def _sent_as_one(writes: list[Write]) -> Iterator[list[Write]]:
+def _attempts(history: History) -> dict[int, Sequence[int]]:
+    """Return the numbers of writes that are attempts to send a batch of which there are several.
+
+    The key of attempts to send the same batch is the first one. The other ones have no attempts.
+    """
+    found: dict[int, Sequence[int]] = {}
+    for (_, content), writes in repeated_attempts(history).items():
+        for number in writes.numbers:
+            found[number] = ()
+        for own in _sent_as_one(writes) if content[0] < 0 else (writes.numbers,):
+            found[own[0]] = own
+    return found
+
+
+def _sent_as_one(writes: View[Write]) -> Iterator[Sequence[int]]:
     """Yield the attempts to send a batch; an equal one after an answer is another batch."""
     begin = 0
     for index, write in enumerate(writes, 1):
         if write.is_acknowledged or index == len(writes):
-            yield writes[begin:index]
+            yield writes.numbers[begin:index]
             begin = index
+
+
+def _placed(
+    history: History, attempts: dict[int, Sequence[int]]
+) -> dict[tuple[Partition, int], tuple[array[int], View[Write]]]:
+    """Return partition and connection → the batches that were sent there first and acknowledged.
+
+    The array has the numbers of the first requests; the view has the last acknowledged ones.
+    """
+    rows = history.writes
+    found: dict[tuple[Partition, int], tuple[array[int], array[int]]] = defaultdict(
+        lambda: (array("i"), array("i"))
+    )
+    for number, write in enumerate(rows):
+        own = attempts.get(number)
+        if own is None:
+            acknowledged = [number] if write.is_acknowledged else []
+        else:
+            acknowledged = [each for each in own if rows[each].is_acknowledged]
+        if acknowledged:
+            first, placed = found[write.partition, write.event.connection]
+            first.append(number)
+            placed.append(acknowledged[-1])
+    return {key: (first, View(rows, placed)) for key, (first, placed) in found.items()}
 
 
 def _reordered(

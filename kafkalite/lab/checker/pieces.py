@@ -298,15 +298,22 @@ class Shard(NamedTuple):
     findings: list[Finding]
 
 
-def check_shard(pieces: Iterable[PlacedPiece], target: Target, *, is_first: bool = False) -> Shard:
+def check_shard(
+    pieces: Iterable[PlacedPiece],
+    target: Target,
+    *,
+    is_first: bool = False,
+    are_ordered: bool = False,
+) -> Shard:
     """Return the history that some pieces have, and the findings of the rules about them.
 
     `target` is what the shard has: partitions or producers. The first shard also finds what needs
-    neither, because all shards have the requests for it.
+    neither, because all shards have the requests for it. With `are_ordered`, the pieces come in the
+    order of `piece_order`, and are not all in memory at the same time.
     """
     collector = Collector()
-    ordered = sorted(pieces, key=_order)
-    for _, of_request in groupby(ordered, key=_order):
+    ordered = pieces if are_ordered else sorted(pieces, key=piece_order)
+    for _, of_request in groupby(ordered, key=piece_order):
         collector.add(_observation([*of_request]))
     history = collector.finish()
     rules = [
@@ -321,7 +328,7 @@ def check_shard(pieces: Iterable[PlacedPiece], target: Target, *, is_first: bool
     return Shard(history, findings_of(history, rules))
 
 
-def _order(piece: PlacedPiece) -> tuple[Any, ...]:
+def piece_order(piece: PlacedPiece) -> tuple[Any, ...]:
     """Return a key that orders pieces by the time of their answers; unanswered ones are last."""
     event = piece.event
     is_unanswered = event.answered_ns is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.capture.reading.messages import error_name
 from kafkalite.lab.checker.findings import Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range
-from kafkalite.lab.checker.log_rules import attempts
+from kafkalite.lab.checker.log_rules import repeated_attempts
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -41,7 +41,7 @@ def useless_retries(history: History) -> Iterator[Finding]:
     only repeats the answer (KIP-98). A retry after an error that is not retriable, by Kafka's
     `Errors`, gets the same error.
     """
-    for (_, content), writes in attempts(history).items():
+    for (_, content), writes in repeated_attempts(history).items():
         for earlier, later in pairwise(writes):
             is_same = content[0] >= 0 and earlier.first_offset == later.first_offset
             if earlier.is_acknowledged and later.is_acknowledged and is_same:

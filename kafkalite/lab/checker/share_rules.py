@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.lab.checker.effective_commits import GroupPartition
 from kafkalite.lab.checker.findings import Finding, Severity
 from kafkalite.lab.checker.history import Acknowledgement, Delivery, Outcome, Range, merged, without
+from kafkalite.lab.checker.packed_rows import grouped
 from kafkalite.lab.checker.range_map import RangeMap
 from kafkalite.lab.checker.share_rows import ALL_GROUPS
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
@@ -143,8 +144,8 @@ def _after_end(key: GroupPartition, part: Range, end: Acknowledgement, row: Deli
         key,
         part,
         row.event.client,
-        f"{_named(key, part)} were delivered to {row.event.client}, although {end.event.client} "
-        f"had {verb} them",
+        f"{row.event.client} got {_named(key, part)}, although {end.event.client} had {verb} the "
+        "records",
         (end.event.proof, row.event.proof),
     )
 
@@ -152,7 +153,7 @@ def _after_end(key: GroupPartition, part: Range, end: Acknowledgement, row: Deli
 def _again(
     key: GroupPartition, part: Range, before: Delivery, row: Delivery, *, is_released: bool
 ) -> Finding:
-    reason = "they were released" if is_released else "their acquisition lock ended"
+    reason = "the records were released" if is_released else "the acquisition lock ended"
     return _finding(
         REDELIVERED,
         Severity.NOTE,
@@ -160,8 +161,7 @@ def _again(
         key,
         part,
         row.event.client,
-        f"{_named(key, part)} were delivered to {row.event.client} after {before.event.client}, "
-        f"because {reason}",
+        f"{row.event.client} got {_named(key, part)} after {before.event.client}, because {reason}",
         (before.event.proof, row.event.proof),
     )
 
@@ -186,8 +186,8 @@ def share_delivery_counts(history: History) -> Iterator[Finding]:
             key,
             part,
             row.event.client,
-            f"{_named(key, part)} were delivered to {row.event.client} for the "
-            f"{row.delivery_count}th time, but {name} is {limit}",
+            f"{row.event.client} got {_named(key, part)} as delivery number {row.delivery_count}, "
+            f"but {name} is {limit} deliveries",
             (row.event.proof,),
         )
 
@@ -223,8 +223,8 @@ def _late(key: GroupPartition, part: Range, latest: Delivery, step: Acknowledgem
         key,
         part,
         step.event.client,
-        f"{_named(key, part)} were acknowledged by {step.event.client}, after "
-        f"they were delivered to {latest.event.client}",
+        f"{step.event.client} acknowledged {_named(key, part)}, after {latest.event.client} had "
+        "got the records",
         (latest.event.proof, step.event.proof),
     )
 
@@ -270,10 +270,14 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
     outcomes, acknowledged = TransactionOutcomes(history), history.acknowledged()
     lossy = {each.group for each in history.share_session_uses if each.outcome is Outcome.UNKNOWN}
     reset = {(each.group, each.topic) for each in history.share_resets}
-    rows_by_key: dict[GroupPartition, list[Delivery]] = defaultdict(list)
-    for row in history.deliveries:
-        if row.is_shared and row.group is not None:
-            rows_by_key[GroupPartition(row.group, row.partition)].append(row)
+    rows_by_key = grouped(
+        history.deliveries,
+        lambda row: (
+            GroupPartition(row.group, row.partition)
+            if row.is_shared and row.group is not None
+            else None
+        ),
+    )
     for key, rows in rows_by_key.items():
         topic = key.partition.topic
         if key.group in lossy or (key.group, topic) in reset or topic in history.compacted_topics:
@@ -300,8 +304,8 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
                     key,
                     part,
                     later.event.client,
-                    f"{_named(key, part)} were acknowledged to {write.event.client}, but never "
-                    f"delivered, although {later.event.client} got later ones",
+                    f"no member got {_named(key, part)}, acknowledged to {write.event.client}, "
+                    f"although {later.event.client} got later records",
                     (write.event.proof, later.event.proof),
                 )
 
@@ -324,7 +328,7 @@ def not_processed(history: History) -> Iterator[Finding]:
 def _rejected(key: GroupPartition, records: _Records) -> Iterator[Finding]:
     for part, end in records.ended.items():
         if end.type == AcknowledgeType.REJECT:
-            text = f"{_named(key, part)} were rejected by {end.event.client}"
+            text = f"{end.event.client} rejected {_named(key, part)}"
             proofs = (end.event.proof,)
             yield _finding(
                 NOT_PROCESSED, Severity.NOTE, REJECTED, key, part, end.event.client, text, proofs
@@ -346,14 +350,14 @@ def _at_limit(history: History, key: GroupPartition, records: _Records) -> Itera
                 key,
                 own,
                 row.event.client,
-                f"{_named(key, own)} were released by {row.event.client} after "
-                f"{row.delivery_count} deliveries, so the group gave them up",
+                f"{row.event.client} released {_named(key, own)} after {row.delivery_count} "
+                "deliveries, so the group gave up the records",
                 (row.event.proof,),
             )
 
 
 def _named(key: GroupPartition, part: Range) -> str:
-    return f"offsets {part.first} to {part.last} of {key.partition} in share group {key.group}"
+    return f"{part} of {key.partition} in share group {key.group}"
 
 
 def _finding(  # noqa: PLR0917 - private

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkalite.lab.checker.history import LogProof, Outcome, Range, merged, sent_ns, without
+from kafkalite.lab.checker.packed_rows import grouped
 
 if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
@@ -28,12 +29,14 @@ class TransactionOutcomes:
         self._markers = {
             key: [found[offset] for offset in sorted(found)] for key, found in unique.items()
         }
-        covered: dict[Partition, list[Range]] = defaultdict(list)
         marked = {partition for partition, _ in unique}
-        for row in history.coverages:
-            if row.partition in marked:
-                covered[row.partition].append(Range(row.first_offset, row.last_offset))
-        self._covered = {partition: merged(ranges) for partition, ranges in covered.items()}
+        covered = grouped(
+            history.coverages, lambda row: row.partition if row.partition in marked else None
+        )
+        self._covered = {
+            partition: merged(Range(row.first_offset, row.last_offset) for row in rows)
+            for partition, rows in covered.items()
+        }
         self._ends: dict[int, list[TransactionEnd]] = defaultdict(list)
         self._ends_of_epoch: dict[tuple[int, int], list[TransactionEnd]] = defaultdict(list)
         for end in history.transaction_ends:  # in the order in which they were sent

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range, sent_ns
+from kafkalite.lab.checker.packed_rows import grouped
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.texts import count_text
 
@@ -167,10 +168,7 @@ def transactions_of(
 ) -> Iterator[Transaction]:
     """Yield the transactions of all producers, by the EndTxn requests that end them."""
     outcomes = TransactionOutcomes(history) if outcomes is None else outcomes
-    by_producer: dict[tuple[int, int], list[Write]] = defaultdict(list)
-    for write in history.writes:
-        if write.is_acknowledged and write.batch.is_transactional:
-            by_producer[write.batch.producer_id, write.batch.producer_epoch].append(write)
+    by_producer = grouped(history.writes, _transactional_producer)
     for (producer_id, epoch), writes in by_producer.items():
         begin = 0
         for end in outcomes.ends_of(producer_id, epoch):
@@ -182,6 +180,12 @@ def transactions_of(
             begin = stop
         if begin < len(writes):
             yield Transaction(writes[begin:], None)
+
+
+def _transactional_producer(write: Write) -> tuple[int, int] | None:
+    if not write.is_acknowledged or not write.batch.is_transactional:
+        return None
+    return write.batch.producer_id, write.batch.producer_epoch
 
 
 def torn(history: History) -> Iterator[Finding]:
@@ -250,8 +254,8 @@ def _different_markers(transaction: Transaction, markers: dict[Partition, Marker
     return Finding(
         rule=TORN,
         severity=Severity.VIOLATION,
-        text=f"a transaction of {write.transactional_id} was committed in {committed} and aborted "
-        f"in {aborted}",
+        text=f"a transaction of {write.transactional_id} from {write.event.client} was committed "
+        f"in {committed} and aborted in {aborted}",
         cause=DIFFERENT_MARKERS,
         transactional_id=write.transactional_id,
         client=write.event.client,
@@ -267,14 +271,14 @@ def _different_markers(transaction: Transaction, markers: dict[Partition, Marker
 def _other_outcome(
     transaction: Transaction, end: TransactionEnd, markers: dict[Partition, Marker]
 ) -> Finding:
-    answered, actual = ("commit", "abort") if end.is_commit else ("abort", "commit")
+    answered, actual = ("committed", "aborted") if end.is_commit else ("aborted", "committed")
     marker = next(iter(markers.values()))
     return Finding(
         rule=TORN,
         severity=Severity.VIOLATION,
-        text=f"{end.event.client} was answered that a transaction of {end.transactional_id} has "
-        f"the outcome {answered}, but its marker in {marker.partition} at offset {marker.offset} "
-        f"is {actual}",
+        text=f"the broker reported to {end.event.client} that a transaction of "
+        f"{end.transactional_id} was {answered}, but by its marker at offset {marker.offset} of "
+        f"{marker.partition} it was {actual}",
         cause=OTHER_OUTCOME,
         partition=marker.partition,
         offsets=Range(marker.offset, marker.offset),
@@ -306,8 +310,8 @@ def _split(earlier: Write, later: Write, marker: Marker) -> Finding:
         rule=TORN,
         severity=Severity.VIOLATION,
         text=f"a transaction of {earlier.transactional_id} was {outcome} up to offset "
-        f"{marker.offset} of {marker.partition}, although {later.event.client} wrote more records "
-        f"to it, from offset {later.first_offset}",
+        f"{marker.offset} of {marker.partition}, although {later.event.client} wrote more of its "
+        f"records after that, from offset {later.first_offset}",
         cause=SPLIT,
         partition=marker.partition,
         offsets=Range(earlier.first_offset, later.last_offset),

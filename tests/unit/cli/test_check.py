@@ -80,8 +80,8 @@ def test_a_data_directory_is_compared_with_a_capture(
     segment.write_bytes(segment.read_bytes()[:40])
     assert run(str(captures), "--data-dir", str(data)) == 1
     assert (
-        "violation: answered, but not in the books (records missing): offsets 0 to 4"
-        in capsys.readouterr().out
+        "violation: answered, but not in the books (records missing): the broker "
+        "acknowledged offsets 0 to 4 of orders-0 to " in capsys.readouterr().out
     )
 
 

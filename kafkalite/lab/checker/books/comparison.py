@@ -10,7 +10,15 @@ from kafkalite.lab.checker.books.model import LogKey
 from kafkalite.lab.checker.books.rules import latest_commits
 from kafkalite.lab.checker.effective_commits import effective_commits
 from kafkalite.lab.checker.findings import Finding, Severity
-from kafkalite.lab.checker.history import Marker, Outcome, Range, Undecided, merged, without
+from kafkalite.lab.checker.history import (
+    Event,
+    Marker,
+    Outcome,
+    Range,
+    Undecided,
+    merged,
+    without,
+)
 from kafkalite.lab.checker.transaction_rules import transactions_of
 from kafkalite.ports.texts import count_text
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
         Acknowledgement,
         Commit,
-        Event,
         History,
         LogProof,
         Partition,
@@ -133,12 +140,12 @@ class Comparison:
                     markers[partition] = log.markers()
                 own = markers[partition].get(end.producer_id)
                 if not own or own[-1].base_offset <= write.last_offset:
-                    outcome = "commit" if end.is_commit else "abort"
+                    outcome = "committed" if end.is_commit else "aborted"
                     yield _finding(
                         MARKER,
-                        f"{end.event.client} was answered that a transaction of "
-                        f"{end.transactional_id} has the outcome {outcome}, but {partition} has no "
-                        f"marker of producer {end.producer_id} after offset {write.last_offset}",
+                        f"the broker reported to {end.event.client} that a transaction of "
+                        f"{end.transactional_id} was {outcome}, but {partition} has no marker of "
+                        f"producer {end.producer_id} after offset {write.last_offset}",
                         end.event,
                         partition,
                         transactional_id=end.transactional_id,
@@ -179,10 +186,8 @@ class Comparison:
 
 
 def _compare_write(write: Write, log: PartitionLog, found: LoggedBatch | None) -> Iterator[Finding]:
-    named = (
-        f"offsets {write.first_offset} to {write.last_offset} of {write.partition} were "
-        f"acknowledged to {write.event.client}, but"
-    )
+    offsets = Range(write.first_offset, write.last_offset)
+    named = f"the broker acknowledged {offsets} of {write.partition} to {write.event.client}, but"
     proofs: tuple[LogProof, ...] = () if found is None else (found.proof,)
     if found is None:
         place = (
@@ -194,13 +199,12 @@ def _compare_write(write: Write, log: PartitionLog, found: LoggedBatch | None) -
     elif found.batch.records != write.batch.records or not _is_of_producer(found, write):
         text, cause = f"{named} its log has other records there", OTHER_RECORDS
     elif _is_altered(found, write):
-        text, cause = f"{named} their checksum in its log is another one", ALTERED
+        text, cause = f"{named} its log has another checksum there", ALTERED
     else:
         return
     finding = _finding(
         cause, text, write.event, write.partition, transactional_id=write.transactional_id
     )
-    offsets = Range(write.first_offset, write.last_offset)
     yield replace(
         finding, offsets=offsets, records=write.batch.records, proofs=(*finding.proofs, *proofs)
     )
@@ -290,6 +294,13 @@ def _finding(
     )
 
 
+def _with_proof(event: Event, proof: LogProof) -> Event:
+    """Return a request with another proof; `replace` cannot change a packed row."""
+    return Event(
+        event.client, event.connection, event.sent_ns, event.answered_ns, event.broker, proof
+    )
+
+
 def with_markers(history: History, books: Books) -> History:
     """Return a history with the markers of the logs, which consumers perhaps did not fetch."""
     events = {
@@ -299,7 +310,7 @@ def with_markers(history: History, books: Books) -> History:
     }
     markers = [
         Marker(
-            event=replace(events[partition, each.batch.producer_id], proof=each.proof),
+            event=_with_proof(events[partition, each.batch.producer_id], each.proof),
             partition=partition,
             offset=each.base_offset,
             producer_id=each.batch.producer_id,

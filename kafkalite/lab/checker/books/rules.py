@@ -80,8 +80,7 @@ def gaps(books: Books) -> Iterator[Finding]:
                 yield Finding(
                     rule=LOST,
                     severity=Severity.VIOLATION,
-                    text=f"offsets {missing.first} to {missing.last} of {log.partition} are "
-                    "missing in the log",
+                    text=f"the log lacks {missing} of {log.partition}",
                     cause=MISSING_IN_LOG,
                     partition=log.partition,
                     offsets=missing,
@@ -295,16 +294,16 @@ def share_positions(books: Books) -> Iterator[Finding]:
             )
         for each in share.batches:
             if each.delivery_state == DeliveryState.ARCHIVED:
+                given_up = Range(each.first_offset, each.last_offset)
                 yield Finding(
                     rule=NOT_PROCESSED,
                     severity=Severity.NOTE,
-                    text=f"offsets {each.first_offset} to {each.last_offset} of {log.partition} "
-                    f"are archived in share group {key.group_id}",
+                    text=f"share group {key.group_id} gave up {given_up} of {log.partition}",
                     cause=ARCHIVED,
                     partition=log.partition,
-                    offsets=Range(each.first_offset, each.last_offset),
+                    offsets=given_up,
                     group=key.group_id,
-                    records=each.last_offset - each.first_offset + 1,
+                    records=given_up.last - given_up.first + 1,
                     proofs=(share.proof,),
                 )
 

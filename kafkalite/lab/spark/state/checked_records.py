@@ -12,6 +12,7 @@ from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkalite.lab.checker.history import Client, Event, Proof
 from kafkalite.lab.checker.losses import decided
@@ -40,6 +41,7 @@ DELIVERY: Final = "delivery"
 UNDECIDABLE: Final = "undecidable"
 _SHARD_PIECES: Final = 400_000
 """Number of pieces of a shard, which need about 1 KB of memory each."""
+_PIECES_AT_ONCE: Final = 4_096
 _PROOF: Final = (
     "array<struct<file: string, offset: bigint, connection: string, connection_id: bigint,"
     " correlation_id: bigint>>"
@@ -100,6 +102,7 @@ _ROWS: Final = pa.schema([(each.name, _TYPES[each.type]) for each in CHECKED_REC
 _CONNECTION_BITS, _CORRELATION_BITS = 64, 32
 _CONNECTION_MASK: Final = (1 << _CONNECTION_BITS) - 1
 _CORRELATION_MASK: Final = (1 << _CORRELATION_BITS) - 1
+_CORRELATION_SIGN: Final = 1 << (_CORRELATION_BITS - 1)
 _KEY: Final = ("target", "topic", "number")
 _PLACES: Final = pa.schema(
     [("target", pa.int8()), ("topic", pa.string()), ("number", pa.int64()), ("shard", pa.int64())]
@@ -188,7 +191,8 @@ def check_pieces(pieces: pa.Table, losses: Sequence[Loss] = (), first_shard: int
     """Return the rows of `CHECKED_RECORDS` of one shard; `losses` are those of all connections."""
     number = pieces["shard"][0].as_py()
     target = Target.PRODUCER if number % 2 else Target.PARTITION
-    shard = check_shard(_placed(pieces), target, is_first=number == first_shard)
+    placed = (each for part in _ordered_parts(pieces) for each in _placed(part))
+    shard = check_shard(placed, target, is_first=number == first_shard, are_ordered=True)
     findings, unclear = decided(shard.findings, losses)
     rows = _RowWriter()
     for finding in findings:
@@ -198,6 +202,26 @@ def check_pieces(pieces: pa.Table, losses: Sequence[Loss] = (), first_shard: int
     if target is Target.PARTITION:
         _add_history(rows, shard.history)
     return rows.table()
+
+
+def _ordered_parts(pieces: pa.Table) -> Iterator[pa.Table]:
+    """Yield pieces in the order of `piece_order`, a few at a time: as objects they are large."""
+    start, end = pieces["start_us"], pieces["end_us"]
+    keys = pa.table(
+        {
+            "is_unanswered": pc.is_null(end),
+            "at": pc.coalesce(end, start),
+            "start": start,
+            "first": pieces["first_us"],
+            "connection": pieces["connection"].cast(pa.uint64(), safe=False),
+            "position": pieces["position"],
+            "correlation_id": pieces["correlation_id"].cast(pa.uint32(), safe=False),
+        }
+    )
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    whole = pieces.combine_chunks()
+    for begin in range(0, len(order), _PIECES_AT_ONCE):
+        yield whole.take(order[begin : begin + _PIECES_AT_ONCE])
 
 
 def _placed(pieces: pa.Table) -> Iterator[PlacedPiece]:
@@ -258,12 +282,17 @@ def _finding_row(finding: Finding) -> dict[str, Any]:
                 "offset": each.offset,
                 "connection": each.connection,
                 "connection_id": each.request >> _CORRELATION_BITS,
-                "correlation_id": each.request & _CORRELATION_MASK,
+                "correlation_id": _signed(each.request & _CORRELATION_MASK),
             }
             for each in finding.proofs
             if isinstance(each, Proof)
         ],
     }
+
+
+def _signed(correlation_id: int) -> int:
+    """Return 32 bits as a signed number, which a correlation id is."""
+    return (correlation_id ^ _CORRELATION_SIGN) - _CORRELATION_SIGN
 
 
 def _add_history(rows: _RowWriter, history: History) -> None:

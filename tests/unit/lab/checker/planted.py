@@ -138,6 +138,37 @@ def rewound(cluster: SimulatedCluster, random: Random) -> Expected:
     return Expected(delivery_rules.DELIVERED_TWICE, delivery_rules.POSITION_MOVED_BACK, records)
 
 
+def reset_after_expiry(cluster: SimulatedCluster, random: Random) -> Expected:
+    # The committed offset of a group expires, so its next member begins at the start of the log.
+    producer = cluster.producer(cluster.peer("sleeping"))
+    reader = cluster.peer("sleeping reader", "e-1")
+    cluster.heartbeat(reader, GROUP)
+    records = random.randint(1, 5)
+    cluster.produce(producer, PARTITION, records)
+    cluster.commit(reader, GROUP, PARTITION, cluster.fetch(reader, PARTITION, 0))
+    returned = cluster.peer(random.choice(("sleeping reader", "returned reader")), "e-2")
+    cluster.heartbeat(returned, GROUP)
+    cluster.fetch_offset(returned, GROUP, PARTITION, -1)
+    cluster.look_up(returned, PARTITION, -2, 0)
+    cluster.fetch(returned, PARTITION, 0)
+    return Expected(delivery_rules.DELIVERED_TWICE, delivery_rules.EXPIRED_OFFSET, records)
+
+
+def reset_to_earliest(cluster: SimulatedCluster, random: Random) -> Expected:
+    # A consumer looks up the start of the log, and reads committed records again in two steps.
+    producer = cluster.producer(cluster.peer("resetting"))
+    reader = cluster.peer("earliest reader", "r-2")
+    cluster.heartbeat(reader, GROUP)
+    records = random.randint(2, 5)
+    for _ in range(records):
+        cluster.produce(producer, PARTITION)
+    cluster.commit(reader, GROUP, PARTITION, cluster.fetch(reader, PARTITION, 0))
+    cluster.look_up(reader, PARTITION, -2, 0)
+    cluster.fetch(reader, PARTITION, 0, skipped=frozenset(range(1, records)))
+    cluster.fetch(reader, PARTITION, 1)
+    return Expected(delivery_rules.DELIVERED_TWICE, delivery_rules.OFFSET_RESET, records)
+
+
 def aborted_read(cluster: SimulatedCluster, random: Random) -> Expected:
     # A consumer with read_uncommitted gets the records of an aborted transaction.
     producer = cluster.producer(cluster.peer("aborting"), "aborting")
@@ -374,6 +405,8 @@ PLANTED: Final[tuple[Callable[[SimulatedCluster, Random], Expected], ...]] = (
     reset_to_latest,
     missing_in_log,
     rewound,
+    reset_after_expiry,
+    reset_to_earliest,
     aborted_read,
     unlisted_abort,
     torn_by_markers,

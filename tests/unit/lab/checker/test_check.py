@@ -91,8 +91,8 @@ def test_findings_about_offsets_that_follow_each_other_are_one() -> None:
     assert finding.offsets == Range(1, 6)
     assert finding.records == 6
     assert finding.text == (
-        f"group {GROUP} never got offsets 1 to 6 of orders-{PARTITION}, which were acknowledged to "
-        "writer at 10.0.0.1: reader at 10.0.0.1 committed offset 7"
+        f"group {GROUP} never got offsets 1 to 6 of orders-{PARTITION}, acknowledged to writer at "
+        "10.0.0.1: reader at 10.0.0.1 committed offset 7"
     )
     assert len(finding.proofs) == 4
 
@@ -107,6 +107,30 @@ def test_records_that_a_dead_member_did_not_commit_are_delivered_twice() -> None
         cluster.fetch(reader, PARTITION, 0)
     (finding,) = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
     assert (finding.cause, finding.records) == (delivery_rules.REBALANCE, 5)
+    assert finding.text == (
+        f"group {GROUP} got offsets 0 to 4 of orders-{PARTITION} again: second at 10.0.0.1 fetched "
+        "the same records after first at 10.0.0.1"
+    )
+
+
+def test_one_record_is_one_offset() -> None:
+    """A text that names the offset again is not changed when findings are joined."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.produce(producer, PARTITION)
+    cluster.look_up(reader, PARTITION, -2, 0)
+    for _ in range(2):
+        cluster.fetch(reader, PARTITION, 0)
+        cluster.look_up(reader, PARTITION, -2, 0)
+    (finding,) = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
+    again = "reader at 10.0.0.1 looked up offset 0 and fetched from there"
+    assert finding.text == f"group {GROUP} got offset 0 of orders-{PARTITION} again: {again}"
+    cluster.produce(producer, PARTITION)
+    cluster.fetch(reader, PARTITION, 0)
+    *_, finding = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
+    assert finding.text == f"group {GROUP} got offset 0 of orders-{PARTITION} again: {again}"
 
 
 def test_each_delivery_is_compared_with_the_one_before() -> None:

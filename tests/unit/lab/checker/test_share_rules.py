@@ -35,8 +35,8 @@ def test_released_records_and_those_of_ended_locks_are_delivered_again() -> None
     ]
     assert {each.severity for each in findings} == {Severity.NOTE}
     assert findings[0].text == (
-        f"offsets 0 to 1 of orders-{PARTITION} in share group sharers were delivered to b at "
-        "10.0.0.1 after a at 10.0.0.1, because they were released"
+        f"b at 10.0.0.1 got offsets 0 to 1 of orders-{PARTITION} in share group sharers after a at "
+        "10.0.0.1, because the records were released"
     )
 
 
@@ -68,7 +68,7 @@ def test_without_a_known_limit_many_deliveries_are_a_warning() -> None:
         group.expire(group.fetch(a))
     (finding,) = check(cluster.history()).of_rule(share_rules.TOO_MANY_DELIVERIES)
     assert (finding.severity, finding.cause) == (Severity.WARNING, share_rules.OVER_DEFAULT)
-    assert finding.text.endswith("for the 6th time, but the default is 5")
+    assert finding.text.endswith("as delivery number 6, but the default is 5 deliveries")
 
 
 def test_rejected_records_are_a_note() -> None:

@@ -69,7 +69,7 @@ def test_the_books_have_logs_commits_and_transactions(directory: Path) -> None:
     states = [each.state.state for each in books.transactions["payments"]]
     assert TransactionState.PREPARE_COMMIT in states
     assert states[-1] is TransactionState.COMPLETE_ABORT
-    assert check(History(), books).findings == ()
+    assert check(History.empty(), books).findings == ()
 
 
 def test_a_damaged_byte_is_found_where_it_is(directory: Path, tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_a_damaged_byte_is_found_where_it_is(directory: Path, tmp_path: Path) ->
     second = read_books([directory]).logs[LogKey("orders", 0)].batches[1].proof
     content[second.position + 40] ^= 1
     (copy / name).write_bytes(content)
-    (finding,) = check(History(), read_books([copy])).violations
+    (finding,) = check(History.empty(), read_books([copy])).violations
     assert (finding.rule, finding.cause) == (rules.DAMAGED, rules.WITHIN)
     assert str(finding.proofs[0]) == f"{copy / name}:{second.position} (offset 1)"
     (copy / name).write_bytes(content[: second.position + 40])
-    (warning, *_) = check(History(), read_books([copy])).findings
+    (warning, *_) = check(History.empty(), read_books([copy])).findings
     assert (warning.rule, warning.cause) == (rules.DAMAGED, rules.AT_END)
 
 

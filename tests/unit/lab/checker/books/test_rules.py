@@ -38,7 +38,7 @@ def test_an_open_transaction_must_be_known(
     books = books_of(cluster)
     if state is not None:
         add_state(books, producer, (PARTITION,), state)
-    (finding,) = check(History(), books).findings
+    (finding,) = check(History.empty(), books).findings
     assert (finding.severity, finding.cause, finding.records) == (severity, cause, 3)
 
 
@@ -51,7 +51,7 @@ def test_a_position_before_the_start_of_the_log_is_a_warning() -> None:
     books = books_of(cluster)
     log = books.logs[KEY]
     log.start_offset, log.batches = 3, log.batches[3:]
-    (finding,) = check(History(), books).findings
+    (finding,) = check(History.empty(), books).findings
     assert (finding.severity, finding.cause, finding.records) == (
         Severity.WARNING, rules.BEFORE_START, 2,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_committed_offset_that_went_back_is_a_note() -> None:
     cluster.produce(cluster.producer(cluster.peer("writer")), PARTITION, 9)
     for offset in (9, 4):
         cluster.commit(cluster.peer("reader", "r-1"), "shop", PARTITION, offset)
-    (finding,) = check(History(), books_of(cluster)).findings
+    (finding,) = check(History.empty(), books_of(cluster)).findings
     assert (finding.rule, finding.severity, finding.records) == (REGRESSION, Severity.NOTE, 5)
 
 
@@ -72,7 +72,7 @@ def share_findings(*batches: StateBatch) -> list[Finding]:
     books = books_of(cluster)
     key = ShareKey("sharers", TOPIC_ID, PARTITION)
     books.shares[key] = LoggedShareState(key, 0, batches, proof(0))
-    return [*check(History(), books).findings]
+    return [*check(History.empty(), books).findings]
 
 
 def test_archived_records_were_not_processed() -> None:
@@ -90,5 +90,5 @@ def test_an_incomplete_end_is_a_warning() -> None:
     cluster.produce(cluster.producer(cluster.peer("writer")), PARTITION)
     books = books_of(cluster)
     books.logs[KEY] = replace(books.logs[KEY], damage=proof(1))
-    (finding,) = check(History(), books).findings
+    (finding,) = check(History.empty(), books).findings
     assert (finding.severity, finding.cause) == (Severity.WARNING, rules.AT_END)
