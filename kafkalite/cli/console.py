@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.control.console.page import Section
-    from kafkalite.control.console.source import ConsoleSource
     from kafkalite.lab.file_console.capture_source import CaptureSource
     from kafkalite.lab.file_console.directory_source import DirectorySource
     from kafkalite.lab.file_console.server import FileConsoleServer
@@ -77,13 +76,12 @@ def run(arguments: Namespace) -> None:
     log = Log(Level.WARNING)
     try:
         check_paths(arguments.paths)
-        with stops_as_interrupts():
-            source, sections = _opened(arguments)
-        try:
-            server = _server(arguments, source, sections, log)
-            run_until_signalled(lambda stopped: _serve(server, source.name, stopped), log)
-        finally:
-            source.close()
+        server = _server(arguments, log)
+        with ExitStack() as stack:
+            stack.callback(server.unbind)
+            with stops_as_interrupts():
+                source, sections = _opened(arguments)
+            stack.pop_all()
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     except OSError as error:
@@ -92,6 +90,11 @@ def run(arguments: Namespace) -> None:
         if (error.name or "").partition(".")[0] not in {"jinja2", "markupsafe"}:
             raise
         exit_with_error(USAGE_STATUS, f"the console needs jinja2: {install_command('console')}")
+    try:
+        server.show(source, sections)
+        run_until_signalled(lambda stopped: _serve(server, source.name, stopped), log)
+    finally:
+        source.close()
 
 
 async def _serve(server: FileConsoleServer, name: str, stopped: asyncio.Event) -> None:
@@ -103,9 +106,7 @@ async def _serve(server: FileConsoleServer, name: str, stopped: asyncio.Event) -
         await server.stop()
 
 
-def _server(
-    arguments: Namespace, source: ConsoleSource, sections: Sequence[Section], log: Log
-) -> FileConsoleServer:
+def _server(arguments: Namespace, log: Log) -> FileConsoleServer:
     """Return the server; raises ValueError for an address or a token that cannot be used."""
     from kafkalite.control.address import control_address  # noqa: PLC0415 - as in run
     from kafkalite.control.token import given_token  # noqa: PLC0415 - as in run
@@ -119,8 +120,6 @@ def _server(
         if secret is not None:
             hide_option(f"--{name}", secret)
     return FileConsoleServer(
-        source,
-        sections,
         control_address(arguments.listen),
         clock=AdjustableClock(),
         log=log,

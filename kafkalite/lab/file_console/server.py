@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 
 class FileConsoleServer(HttpServer):
-    """Serves the console over a source at an address, with the checks of the live console."""
+    """Serves the console over a source at an address, with the checks of the live console.
+
+    The address is bound before captures are read, because that can take minutes.
+    """
 
     def __init__(
         self,
-        source: ConsoleSource,
-        sections: Sequence[Section],
         address: Address,
         *,
         clock: Clock,
@@ -47,13 +48,22 @@ class FileConsoleServer(HttpServer):
         Without `token`, one is made if other machines reach the address. Records are decoded by the
         schemas of the registry, if there is one.
         """
-        self._source = source
-        self._sections = sections
+        self._source: ConsoleSource | None = None
+        self._sections: Sequence[Section] = ()
         self._schema_registry_url = schema_registry_url
         if token is None and not is_loopback(address.host):
             token = generated_token(entropy)
         self._token = token
         super().__init__(address, clock, log)
+
+    def show(self, source: ConsoleSource, sections: Sequence[Section]) -> None:
+        """Set the source and its pages, before the start."""
+        self._source, self._sections = source, sections
+
+    def unbind(self) -> None:
+        """Release the address, if the server is not started."""
+        for each in self._sockets:
+            each.close()
 
     @property
     def page_url(self) -> str:
@@ -62,6 +72,7 @@ class FileConsoleServer(HttpServer):
         return f"{self.url}{CONSOLE_PATH}/{query}"
 
     def _new_app(self) -> Starlette:
+        assert self._source is not None
         endpoint = Endpoint(
             self._token, allowed_hosts(self._address), self._scheme, self._report_refusal
         )

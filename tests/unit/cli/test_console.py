@@ -76,7 +76,7 @@ def test_a_data_directory_is_served(tmp_path: Path) -> None:
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     with pytest.raises(SystemExit) as caught:
-        main(["console", *arguments])
+        main(["console", "--listen", "127.0.0.1:0", *arguments])
     status = caught.value.code
     assert isinstance(status, int)
     return status, capsys.readouterr().err

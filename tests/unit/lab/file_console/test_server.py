@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 def new_server(
     source: CaptureSource, host: str, token: ControlToken | None = None
 ) -> FileConsoleServer:
-    return FileConsoleServer(
-        source,
-        SECTIONS,
+    server = FileConsoleServer(
         Address(host, 0),
         clock=SteppedClock(0),
         log=Log(Level.ERROR),
         entropy=SystemEntropy(),
         token=token,
     )
+    server.show(source, SECTIONS)
+    return server
 
 
 @pytest.mark.parametrize(
