@@ -14,7 +14,13 @@ from kafkalite.control.console.commit_history import read_commits
 from kafkalite.control.console.log_tail import log_tail
 from kafkalite.control.console.record_browser import read_window
 from kafkalite.control.console.record_changes import RecordChanges
-from kafkalite.control.console.source import CommitHistory, RequestPage, Subject, TopicRecords
+from kafkalite.control.console.source import (
+    NEWEST,
+    CommitHistory,
+    RequestPage,
+    Subject,
+    TopicRecords,
+)
 from kafkalite.control.console.topic_settings import read_settings
 from kafkalite.control.console.transaction_history import read_moments
 from kafkalite.control.time_travel.logs import RunningLogs
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.control.console.source import (
         RecordSearch,
         RecordWindow,
+        RequestsUntil,
         Setting,
         TransactionMoment,
     )
@@ -115,22 +122,37 @@ class LiveSource:
         """Whether requests are logged."""
         return self._broker.logs_requests
 
-    async def latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
+    async def latest_requests(
+        self, selected: RequestFilter, limit: int, until: RequestsUntil = NEWEST
+    ) -> RequestPage:
         """Return the latest requests that are selected; none if requests are not logged."""
         if not self.logs_requests:
             return RequestPage((), 0, 0, 0)
-        log = self._broker.request_log
-        newest = [*log.after(max(selected.since, log.last_number - MAX_EXAMINED)), *log.pending()]
-        newest.reverse()
+        log, pending = self._broker.request_log, self._broker.request_log.pending()
+        end = log.last_number if until.before is None else until.before - 1
+        since = max(selected.since, end - MAX_EXAMINED)
+        if until.time_ms is not None:
+            since = selected.since
+        requests = [each for each in log.after(since) if each.number is None or each.number <= end]
+        if until.before is None:
+            requests += pending
+        if until.time_ms is not None:
+            limit_ms = until.time_ms
+            requests = [each for each in requests if each.exchange.received_ms <= limit_ms]
         found: list[RecordedRequest] = []
         examined = 0
-        async for each in in_turns(islice(newest, MAX_EXAMINED), REQUESTS_PER_TURN):
+        async for each in in_turns(islice(reversed(requests), MAX_EXAMINED), REQUESTS_PER_TURN):
             if len(found) == limit:
                 break
             examined += 1
             if selected.matches(each):
                 found.append(recorded(each))
-        return RequestPage(found, log.last_number, examined, len(log))
+        first = log.last_number - (len(log) - len(pending)) + 1
+        remaining = requests[: len(requests) - examined]
+        next_before = since + 1 if first <= since and since > selected.since else None
+        if remaining:
+            next_before = (remaining[-1].number or end) + 1
+        return RequestPage(found, log.last_number, examined, len(log), next_before)
 
     async def requests_at(
         self, selected: RequestFilter, at_ms: int, limit: int

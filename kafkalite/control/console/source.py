@@ -7,7 +7,7 @@ a shell that return the same. What no command returns has methods of its own.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkalite.ports.named_tuples import NamedTuple
 
@@ -178,6 +178,20 @@ class RequestPage(NamedTuple):
     """Number of requests that were compared with the filter."""
     logged: int
     """Number of requests in the log."""
+    next_before: int | None = None
+    """The number before which the next page ends; None if all requests were examined."""
+
+
+class RequestsUntil(NamedTuple):
+    """Where a page of requests ends."""
+
+    before: int | None = None
+    """Only requests that ended before the one with this number."""
+    time_ms: int | None = None
+    """Only requests that were received until this time, in milliseconds since the Unix epoch."""
+
+
+NEWEST: Final = RequestsUntil()
 
 
 class SourceChanges(Protocol):
@@ -226,7 +240,9 @@ class ConsoleSource(Protocol):
     def logs_requests(self) -> bool:
         """Whether there is a log of requests."""
 
-    async def latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
+    async def latest_requests(
+        self, selected: RequestFilter, limit: int, until: RequestsUntil = NEWEST
+    ) -> RequestPage:
         """Return the latest requests that are selected, without starting the log."""
 
     async def requests_at(

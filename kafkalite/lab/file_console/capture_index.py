@@ -254,6 +254,10 @@ class CaptureIndex:
     def _has(self, selected: RequestFilter, place: int) -> bool:
         return _matches(selected, self._names_by_number[place])
 
+    def was_sent_before(self, number: int, at_ns: int) -> bool:
+        """Return whether a request was sent before a time."""
+        return self._sent_ns[number - 1] < at_ns
+
     def was_served_at(self, number: int, from_ns: int, until_ns: int) -> bool:
         """Return whether a request was sent and not answered in a part of an interval."""
         index = number - 1

@@ -20,7 +20,7 @@ from kafkalite.control.commands.groups import ListGroups, ShowGroup
 from kafkalite.control.commands.requests import ListRequests, RecordedRequest
 from kafkalite.control.commands.transactions import ListTransactions, TransactionList
 from kafkalite.control.console.command_lines import CommandLines
-from kafkalite.control.console.source import CommitHistory, RequestPage
+from kafkalite.control.console.source import NEWEST, CommitHistory, RequestPage
 from kafkalite.control.group_reader import UnknownGroupError
 from kafkalite.control.group_status import GroupList
 from kafkalite.control.time_travel.points import TimeTravelError
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafkalite.control.console.source import (
         RecordSearch,
         RecordWindow,
+        RequestsUntil,
         Setting,
         SourceChanges,
         Subject,
@@ -293,19 +294,30 @@ class CaptureSource:
 
     # -- requests --------------------------------------------------------------------------
 
-    async def latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
+    async def latest_requests(
+        self, selected: RequestFilter, limit: int, until: RequestsUntil = NEWEST
+    ) -> RequestPage:
         """Return the latest requests that are selected."""
-        return await asyncio.to_thread(self._latest_requests, selected, limit)
+        return await asyncio.to_thread(self._latest_requests, selected, limit, until)
 
-    def _latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
-        count = len(self._index)
+    def _latest_requests(
+        self, selected: RequestFilter, limit: int, until: RequestsUntil
+    ) -> RequestPage:
+        count, since = len(self._index), selected.since
         found: list[RecordedRequest] = []
-        is_selected, number = self._index.matching(selected), count
-        while number > selected.since and len(found) < limit:
+        is_selected = self._index.matching(selected)
+        number = begin = count if until.before is None else min(count, until.before - 1)
+        if until.time_ms is not None:
+            until_ns = (until.time_ms + 1) * NANOSECONDS_PER_MILLISECOND
+            while number > since and not self._index.was_sent_before(number, until_ns):
+                number -= 1
+            begin = number
+        while number > since and len(found) < limit:
             if is_selected(number):
                 found.append(self._recorded(number))
             number -= 1
-        return RequestPage(found, count, count - number, count)
+        next_before = number + 1 if number > since else None
+        return RequestPage(found, count, begin - number, count, next_before)
 
     async def requests_at(
         self, selected: RequestFilter, at_ms: int, limit: int

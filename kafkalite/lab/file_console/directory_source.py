@@ -30,7 +30,7 @@ from kafkalite.control.console.command_lines import CommandLines
 from kafkalite.control.console.commit_history import read_commits
 from kafkalite.control.console.log_tail import MAX_RECORDS, LogTail
 from kafkalite.control.console.record_browser import window_of
-from kafkalite.control.console.source import CommitHistory, RequestPage, Setting
+from kafkalite.control.console.source import NEWEST, CommitHistory, RequestPage, Setting
 from kafkalite.control.console.transaction_history import read_moments
 from kafkalite.control.group_reader import (
     UnknownGroupError,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafkalite.control.console.source import (
         RecordSearch,
         RecordWindow,
+        RequestsUntil,
         SourceChanges,
         Subject,
         TopicRecords,
@@ -333,9 +334,11 @@ class DirectorySource:
 
     # -- requests, which a data directory does not have ------------------------------------
 
-    async def latest_requests(self, selected: RequestFilter, limit: int) -> RequestPage:
+    async def latest_requests(
+        self, selected: RequestFilter, limit: int, until: RequestsUntil = NEWEST
+    ) -> RequestPage:
         """Return no requests."""
-        del selected, limit
+        del selected, limit, until
         return RequestPage((), 0, 0, 0)
 
     async def requests_at(

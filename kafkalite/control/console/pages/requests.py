@@ -15,9 +15,10 @@ from kafkalite.control.console.page import (
     Page,
     Section,
 )
-from kafkalite.control.console.source import Subject
+from kafkalite.control.console.source import NEWEST, RequestsUntil, Subject
 from kafkalite.control.request_filter import RequestFilter
 from kafkalite.gateway.fault_rules import api_keys_by_name, describe_rule, error_codes_by_name
+from kafkalite.ports.times import instant_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +42,8 @@ _MAX_SUBJECTS: Final = 20
 async def _requests(view: View) -> Content:
     given = _given(view.query)
     selected = read(RequestFilter, given, "the filter", noun="condition")
-    page = await view.source.latest_requests(selected, _ROWS)
+    until = _until(view.query)
+    page = await view.source.latest_requests(selected, _ROWS, until)
     seen = view.query.whole("seen", page.last_number)
     new = max(0, page.last_number - seen)
     shown = sum(each.number is None or each.number > seen for each in page.requests)
@@ -51,14 +53,22 @@ async def _requests(view: View) -> Content:
             "page": page,
             "is_filtered": bool(given),
             "conditions": conditions,
-            "not_shown": max(0, new - shown) if not given else 0,
+            "not_shown": max(0, new - shown) if not given and until == NEWEST else 0,
+            "is_newest": until == NEWEST,
+            "at": view.query.text("at"),
             "apis": sorted(api_keys_by_name()),
             "errors": sorted(error_codes_by_name()),
             "logs_requests": view.source.logs_requests,
         },
         commands=(ListRequests(**_fields_of(selected)),),
-        changes=(Subject.REQUESTS,),
+        changes=(Subject.REQUESTS,) if until == NEWEST else (),
     )
+
+
+def _until(query: Query) -> RequestsUntil:
+    """Return where the page ends: before a number, and at a time."""
+    before = query.whole("before", 0) if query.text("before") else None
+    return RequestsUntil(before, instant_ms(query.text("at")) if query.text("at") else None)
 
 
 def _given(query: Query) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.control.commands.groups import ListGroups
 from kafkalite.control.console import live_source
-from kafkalite.control.console.source import Subject
+from kafkalite.control.console.source import RequestsUntil, Subject
 from kafkalite.control.request_filter import RequestFilter
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -85,3 +85,26 @@ async def test_old_requests_are_found_by_the_time(
     assert [each.number for each in found] == [2]
     assert len(await console.source.requests_at(RequestFilter(), NOW_MS + 1, 10)) == 1
     assert await console.source.requests_at(shop, NOW_MS + 9, 10) == []
+
+
+async def test_older_requests_follow_the_newest(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, selected = console.source, RequestFilter(group="shop")
+    for _ in range(4):
+        for group in ("other", "shop"):
+            console.log(HeartbeatRequest(group_id=group), HeartbeatResponse())
+        console.clock.advance(1)
+    page = await source.latest_requests(selected, 2)
+    assert ([each.number for each in page.requests], page.next_before) == ([8, 6], 6)
+    page = await source.latest_requests(selected, 2, RequestsUntil(page.next_before))
+    assert ([each.number for each in page.requests], page.next_before) == ([4, 2], 2)
+    page = await source.latest_requests(selected, 2, RequestsUntil(page.next_before))
+    assert (page.requests, page.next_before) == ([], None)
+    page = await source.latest_requests(selected, 2, RequestsUntil(time_ms=NOW_MS + 1))
+    assert [each.number for each in page.requests] == [4, 2]
+    monkeypatch.setattr(live_source, "MAX_EXAMINED", 3)
+    page = await source.latest_requests(selected, 5)
+    assert ([each.number for each in page.requests], page.next_before) == ([8, 6], 6)
+    page = await source.latest_requests(RequestFilter(since=6), 5, RequestsUntil(8))
+    assert ([each.number for each in page.requests], page.next_before) == ([7], None)

@@ -16,7 +16,7 @@ from kafkalite.control.commands.requests import ListRequests
 from kafkalite.control.commands.reset import ResetBroker
 from kafkalite.control.commands.topics import ListTopics
 from kafkalite.control.commands.transactions import ListTransactions
-from kafkalite.control.console.source import RecordSearch, Subject
+from kafkalite.control.console.source import RecordSearch, RequestsUntil, Subject
 from kafkalite.control.group_reader import UnknownGroupError
 from kafkalite.control.request_filter import RequestFilter
 from kafkalite.control.time_travel.points import TimeTravelError
@@ -104,6 +104,26 @@ async def test_the_latest_requests_are_selected(groups_source: CaptureSource) ->
         RequestFilter(group=first.groups[0]), first.received_ms, 100
     )
     assert first.number in {each.number for each in served}
+
+
+async def test_older_requests_follow(groups_source: CaptureSource) -> None:
+    selected, numbers = RequestFilter(api=ApiKey.JOIN_GROUP), list[int]()
+    until = RequestsUntil()
+    while True:
+        page = await groups_source.latest_requests(selected, 20, until)
+        numbers += [each.number or 0 for each in page.requests]
+        if page.next_before is None:
+            break
+        until = RequestsUntil(page.next_before)
+    assert len(numbers) == 47
+    assert numbers == sorted(numbers, reverse=True)
+    middle = await groups_source.request(numbers[20])
+    assert middle is not None
+    page = await groups_source.latest_requests(
+        selected, 20, RequestsUntil(time_ms=middle.received_ms)
+    )
+    assert max(each.received_ms for each in page.requests) <= middle.received_ms
+    assert middle.number in {each.number for each in page.requests}
 
 
 async def test_a_request_has_its_place(groups_source: CaptureSource) -> None:

@@ -134,3 +134,18 @@ async def test_nothing_of_a_request_is_markup(console: ServedConsole) -> None:
         assert "alert(1)" in text
         assert "<script>alert" not in text
         assert "\u202e" not in text
+
+
+async def test_older_requests_are_on_further_pages(console: ServedConsole) -> None:
+    console.broker.request_log.clear()
+    for number in range(70):
+        console.log(HeartbeatRequest(group_id=f"group-{number}"), HeartbeatResponse())
+    newest = await console.get("/requests", api="Heartbeat")
+    assert 'href="/console/requests?before=11&amp;api=Heartbeat"' in newest
+    older = await console.get("/requests", api="Heartbeat", before=11)
+    assert "group-9<" in older
+    assert "group-10<" not in older
+    assert 'href="/console/requests?api=Heartbeat">newest' in older
+    assert "sse-connect" not in older
+    assert "No request is selected" in await console.get("/requests", at="2001-01-01T00:00:00Z")
+    assert "is not a time" in await console.get("/requests", 400, at="noon")
