@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.lab.checker.history import Client
 
 
@@ -20,11 +24,15 @@ class _Span(NamedTuple):
     left_ns: int | None = None
     """When it last left the group."""
 
-    def may_include(self, at_ns: int) -> bool:
-        """Return whether the member may have been in the group at some time."""
-        has_joined = self.joined_ns is None or self.joined_ns <= at_ns
-        has_left = self.left_ns is not None and self.last_ns <= self.left_ns < at_ns
-        return has_joined and not has_left
+    @property
+    def has_ended(self) -> bool:
+        """Whether the member left, and did not come back."""
+        return self.left_ns is not None and self.last_ns <= self.left_ns
+
+    def is_active(self, at_ns: int) -> bool:
+        """Return whether a time is between two requests of the member."""
+        first_ns = self.first_ns if self.joined_ns is None else self.joined_ns
+        return first_ns <= at_ns <= self.last_ns
 
 
 class Membership(NamedTuple):
@@ -42,11 +50,14 @@ class Memberships:
 
     def __init__(self) -> None:
         self._spans: dict[Client, dict[Membership, _Span]] = {}
+        self._sorted: dict[Client, _SortedSpans] = {}
+        """The same, as far as `find` needed it since the last note."""
 
     def note(
         self, client: Client, group: str, member: str, at_ns: int, *, is_new: bool = False
     ) -> None:
         """Note a request that a member sent; `is_new` if it was no member before."""
+        self._sorted.pop(client, None)
         spans = self._spans.setdefault(client, {})
         key = Membership(group, member)
         span = spans.get(key, _Span(at_ns, at_ns))
@@ -73,17 +84,55 @@ class Memberships:
         it is the only one, or if no other member of the client was active at that time. Before the
         first member joined, and after all have left, the client is in no group.
         """
-        every = self._spans.get(client, {})
-        groups = {each.group for each in every}
-        spans = {each: span for each, span in every.items() if span.may_include(at_ns)}
-        if len(groups) != 1 or not spans:
+        spans = self._sorted.get(client)
+        if spans is None:
+            spans = self._sorted[client] = _SortedSpans(self._spans.get(client, {}))
+        return spans.find(at_ns)
+
+
+class _SortedSpans:
+    """The members of one client, sorted so that a time is found without looking at all of them."""
+
+    def __init__(self, spans: Mapping[Membership, _Span]) -> None:
+        self._groups = {each.group for each in spans}
+        self._count = len(spans)
+        self._begun = sorted(spans.items(), key=_first_ns)
+        self._latest_ns = [*accumulate((span.last_ns for _, span in self._begun), max)]
+        """The last time of the members up to each one, in the order in which they begin."""
+        remaining = [each for each in spans.items() if not each[1].has_ended]
+        self._remaining = sorted(remaining, key=_last_ns)
+        unknown = [span.first_ns for span in spans.values() if span.joined_ns is None]
+        self._begins_unknown_ns = max(unknown, default=-1)
+
+    def find(self, at_ns: int) -> Membership:
+        """Return the membership at some time."""
+        if len(self._groups) != 1:
             return Membership(None, None)
-        active = [each for each, span in spans.items() if span.first_ns <= at_ns <= span.last_ns]
-        if not active:  # before its first request, or after its last one
-            active = [*spans] if len(every) == 1 else _latest_before(spans, at_ns)
-        return active[0] if len(active) == 1 else Membership(groups.pop(), None)
+        (group,) = self._groups
+        active = self._active(at_ns)
+        if active:
+            return active[0] if len(active) == 1 else Membership(group, None)
+        count = bisect_left(self._remaining, at_ns, key=_last_ns)
+        if count:
+            return self._remaining[count - 1][0]
+        if at_ns >= self._begins_unknown_ns:
+            return Membership(None, None)
+        return self._begun[0][0] if self._count == 1 else Membership(group, None)
+
+    def _active(self, at_ns: int) -> list[Membership]:
+        found = []
+        index = bisect_right(self._begun, at_ns, key=_first_ns) - 1
+        while index >= 0 and self._latest_ns[index] >= at_ns:
+            member, span = self._begun[index]
+            if span.is_active(at_ns):
+                found.append(member)
+            index -= 1
+        return found
 
 
-def _latest_before(spans: dict[Membership, _Span], at_ns: int) -> list[Membership]:
-    earlier = [each for each in spans if spans[each].last_ns < at_ns]
-    return [max(earlier, key=lambda each: spans[each].last_ns)] if earlier else []
+def _first_ns(each: tuple[Membership, _Span]) -> int:
+    return each[1].first_ns
+
+
+def _last_ns(each: tuple[Membership, _Span]) -> int:
+    return each[1].last_ns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from kafkalite.lab.checker.history import Client
 from kafkalite.lab.checker.memberships import Membership, Memberships
 
@@ -54,3 +56,46 @@ def test_a_member_that_sends_requests_after_it_left_is_a_member_again() -> None:
     memberships.note_leaving(CLIENT, "shop", "m-1", 50)
     memberships.note(CLIENT, "shop", "m-1", 70, is_new=True)
     assert memberships.find(CLIENT, 80) == Membership("shop", "m-1")
+
+
+def expected(notes: list[tuple[str, int, str]], at_ns: int) -> Membership:
+    """Return the membership by the definition, from (member, time, kind) of all notes."""
+    possible, active, earlier = [], [], []
+    for member in dict.fromkeys(each[0] for each in notes):
+        own = [each for each in notes if each[0] == member]
+        times = [time for _, time, _ in own]
+        joined = [time for _, time, kind in own if kind == "new"]
+        left = [time for _, time, kind in own if kind == "leaves"]
+        has_left = bool(left) and max(left) == max(times) < at_ns
+        if has_left or (joined and at_ns < joined[0]):
+            continue
+        possible.append(member)
+        if min(times) <= at_ns <= max(times):
+            active.append(member)
+        elif max(times) < at_ns:
+            earlier.append((max(times), member))
+    if not possible:
+        return Membership(None, None)
+    if active:
+        return Membership("shop", active[0] if len(active) == 1 else None)
+    if earlier:
+        return Membership("shop", max(earlier)[1])
+    return Membership("shop", possible[0] if len({each[0] for each in notes}) == 1 else None)
+
+
+def test_members_are_found_as_defined() -> None:
+    for seed in range(300):
+        random, memberships = Random(seed), Memberships()  # noqa: S311 - repeatable
+        times = random.sample(range(100), random.randint(1, 8))
+        notes = [
+            (f"m-{random.randrange(3)}", time, random.choice(("", "", "new", "leaves")))
+            for time in sorted(times)
+        ]
+        for member, time, kind in notes:
+            if kind == "leaves":
+                memberships.note_leaving(CLIENT, "shop", member, time)
+            else:
+                memberships.note(CLIENT, "shop", member, time, is_new=kind == "new")
+        for at_ns in range(-1, 101, 3):
+            found = memberships.find(CLIENT, at_ns)
+            assert found == expected(notes, at_ns), f"seed {seed} at {at_ns}"
