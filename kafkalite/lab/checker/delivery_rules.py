@@ -92,9 +92,9 @@ def lost(history: History) -> Iterator[Finding]:
         delivered = in_answers[partition]
         carried = _carried_over(coverages, key, rows)
         begin = covered[0].first if carried is None else 0
-        for write in acknowledged.get(partition, ()):
+        for write in _between(acknowledged.get(partition, []), begin, passed):
             whole = Range(max(write.first_offset, begin), write.last_offset)
-            if whole.first > whole.last or whole.first >= passed or _is_aborted(outcomes, write):
+            if whole.first > whole.last or _is_aborted(outcomes, write):
                 continue
             whole = Range(whole.first, min(whole.last, passed - 1))
             for part in without(whole, covered):
@@ -107,6 +107,12 @@ def lost(history: History) -> Iterator[Finding]:
                 yield _lost(key, write, part, skip)
             for part in _missing_in_log(whole, covered, delivered):
                 yield _lost(key, write, part, _MISSING)
+
+
+def _between(writes: list[Write], begin: int, end: int) -> list[Write]:
+    """Return the batches with offsets from `begin` to before `end`, and perhaps one before them."""
+    first = bisect_right(writes, begin, key=_first_offset)
+    return writes[max(first - 1, 0) : bisect_left(writes, end, key=_first_offset)]
 
 
 def _carried_over(

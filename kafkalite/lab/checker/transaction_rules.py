@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.lab.checker.findings import DELAYED_REQUEST, Finding, Severity
-from kafkalite.lab.checker.history import Outcome, Range, sent_ns
+from kafkalite.lab.checker.history import HasEvent, Outcome, Range, sent_ns
 from kafkalite.lab.checker.packed_rows import grouped
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.texts import count_text
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         Write,
     )
 
+T = TypeVar("T", bound=HasEvent)
+
 TORN: Final = "torn transaction"
 DELAYED_END: Final = "delayed end of a transaction"
 DELAYED_ADDITION: Final = "delayed addition to a transaction"
@@ -34,21 +36,76 @@ OTHER_OUTCOME: Final = "other outcome than answered"
 SPLIT: Final = "marker within the transaction"
 
 
+class _Activity:
+    """What producers did in transactions, by producer id, in the order of sending."""
+
+    def __init__(self, history: History) -> None:
+        self.ends: dict[int, list[TransactionEnd]] = defaultdict(list)
+        """Accepted EndTxn requests that were not delayed."""
+        self.additions: dict[int, list[TransactionAddition]] = defaultdict(list)
+        self.writes: dict[int, list[Write]] = defaultdict(list)
+        for end in history.transaction_ends:
+            if end.outcome is Outcome.ACCEPTED and not _is_delayed(history, end):
+                self.ends[end.producer_id].append(end)
+        for addition in history.transaction_additions:
+            if addition.outcome is not Outcome.REFUSED:
+                self.additions[addition.producer_id].append(addition)
+        for write in history.writes:
+            if write.batch.is_transactional and write.outcome is not Outcome.REFUSED:
+                self.writes[write.batch.producer_id].append(write)
+
+    def latest_end_ns(self, row: TransactionEnd | TransactionAddition) -> int:
+        """Return when a producer ended a transaction before another request, or -1."""
+        ends = self.ends[row.producer_id]
+        count = bisect_left(ends, row.event.sent_ns, key=sent_ns)
+        return sent_ns(ends[count - 1]) if count else -1
+
+    def since_end(self, rows: list[T], row: TransactionEnd | TransactionAddition) -> list[T]:
+        """Return the rows of a producer between the end before a request and the request."""
+        begin = bisect_right(rows, self.latest_end_ns(row), key=sent_ns)
+        return rows[begin : bisect_left(rows, row.event.sent_ns, lo=begin, key=sent_ns)]
+
+    def has_begun(self, end: TransactionEnd) -> bool | None:
+        """Return whether a producer had used a transaction since the end before.
+
+        Clients without KIP-890 add partitions before they write. None if the history has neither.
+        """
+        additions, writes = self.additions[end.producer_id], self.writes[end.producer_id]
+        if additions:
+            return bool(self.since_end(additions, end))
+        return bool(self.since_end(writes, end)) if writes else None
+
+    def written_before(self, end: TransactionEnd) -> list[Write]:
+        """Return what a producer had written to its open transaction when an EndTxn arrived."""
+        return [
+            each
+            for each in self.since_end(self.writes[end.producer_id], end)
+            if each.batch.producer_epoch == end.producer_epoch
+            and each.is_acknowledged
+            and (each.event.answered_ns or each.event.sent_ns) <= end.event.sent_ns
+        ]
+
+
+def _is_delayed(history: History, row: TransactionEnd | TransactionAddition) -> bool:
+    return history.was_given_up(row.event, row.transactional_id)
+
+
 def delayed_ends(history: History) -> Iterator[Finding]:
     """Yield EndTxn requests that arrived after their client had opened another connection.
 
     The broker accepts such a request if a new transaction has begun with the same epoch, and ends
     the new transaction (KIP-890). It has no effect if no transaction has begun since the last end.
     """
+    activity = _Activity(history)
     for end in history.transaction_ends:
         if end.outcome is Outcome.REFUSED or not _is_delayed(history, end):
             continue
-        has_effect = _has_begun(history, end)
+        has_effect = activity.has_begun(end)
         if has_effect is None:
             continue
         effect = "took effect" if has_effect else "was accepted, without effect,"
         outcome, done = ("commit", "committed") if end.is_commit else ("abort", "aborted")
-        early = _written_before(history, end) if has_effect else []
+        early = activity.written_before(end) if has_effect else []
         records = sum(each.batch.records for each in early)
         result = f": it {done} {count_text(records, 'record')} of the next one" if records else ""
         yield Finding(
@@ -65,78 +122,20 @@ def delayed_ends(history: History) -> Iterator[Finding]:
         )
 
 
-def _written_before(history: History, end: TransactionEnd) -> list[Write]:
-    """Return what a producer had written to its open transaction when an EndTxn arrived."""
-    since_ns = _latest_end_ns(history, end)
-    return [
-        each
-        for each in history.writes
-        if each.batch.producer_id == end.producer_id
-        and each.batch.producer_epoch == end.producer_epoch
-        and each.batch.is_transactional
-        and each.is_acknowledged
-        and since_ns < each.event.sent_ns
-        and (each.event.answered_ns or each.event.sent_ns) <= end.event.sent_ns
-    ]
-
-
-def _is_delayed(history: History, row: TransactionEnd | TransactionAddition) -> bool:
-    return history.was_given_up(row.event, row.transactional_id)
-
-
-def _has_begun(history: History, end: TransactionEnd) -> bool | None:
-    """Return whether a producer had used a transaction since the end before.
-
-    Clients without KIP-890 add partitions before they write. None if the history has neither.
-    """
-    since_ns = _latest_end_ns(history, end)
-    additions = [
-        each.event.sent_ns
-        for each in history.transaction_additions
-        if each.producer_id == end.producer_id and each.outcome is not Outcome.REFUSED
-    ]
-    uses = additions or [
-        each.event.sent_ns
-        for each in history.writes
-        if each.batch.producer_id == end.producer_id
-        and each.batch.is_transactional
-        and each.outcome is not Outcome.REFUSED
-    ]
-    return any(since_ns < each < end.event.sent_ns for each in uses) if uses else None
-
-
-def _latest_end_ns(history: History, row: TransactionEnd | TransactionAddition) -> int:
-    """Return when a producer sent its accepted EndTxn request before another request, or -1."""
-    return max(
-        (
-            each.event.sent_ns
-            for each in history.transaction_ends
-            if each.producer_id == row.producer_id
-            and each.event.sent_ns < row.event.sent_ns
-            and each.outcome is Outcome.ACCEPTED
-            and not _is_delayed(history, each)
-        ),
-        default=-1,
-    )
-
-
 def delayed_additions(history: History) -> Iterator[Finding]:
     """Yield AddPartitionsToTxn and AddOffsetsToTxn that their clients had given up (KIP-890).
 
     Such a request begins a transaction that no client ends, or adds partitions to the wrong one. It
     has no effect if the client had added the same partitions to the open transaction.
     """
+    activity = _Activity(history)
     for addition in history.transaction_additions:
         if addition.outcome is not Outcome.ACCEPTED or not _is_delayed(history, addition):
             continue
-        since_ns = _latest_end_ns(history, addition)
         known = {
             target
-            for each in history.transaction_additions
-            if each.producer_id == addition.producer_id
-            and since_ns < each.event.sent_ns < addition.event.sent_ns
-            and each.outcome is Outcome.ACCEPTED
-            and not _is_delayed(history, each)
+            for each in activity.since_end(activity.additions[addition.producer_id], addition)
+            if each.outcome is Outcome.ACCEPTED and not _is_delayed(history, each)
             for target in each.targets
         }
         if addition.targets <= known:
