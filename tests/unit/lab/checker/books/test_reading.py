@@ -96,7 +96,7 @@ def test_damage_in_a_coordinators_log_is_found(directory: Path, tmp_path: Path) 
         each for each in copy.glob("__consumer_offsets-*/*.log") if each.stat().st_size > 0
     )
     segment.write_bytes(segment.read_bytes()[:-5])
-    (warning,) = check(History(), read_books([copy])).of_rule(rules.DAMAGED)
+    (warning,) = check(History.empty(), read_books([copy])).of_rule(rules.DAMAGED)
     assert (warning.cause, str(warning.partition)) == (rules.AT_END, segment.parent.name)
 
 
