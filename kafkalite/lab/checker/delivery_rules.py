@@ -109,10 +109,11 @@ def lost(history: History) -> Iterator[Finding]:
                 yield _lost(key, write, part, _MISSING)
 
 
-def _between(writes: list[Write], begin: int, end: int) -> list[Write]:
-    """Return the batches with offsets from `begin` to before `end`, and perhaps one before them."""
+def _between(writes: Sequence[Write], begin: int, end: int) -> Iterator[Write]:
+    """Yield the batches with offsets from `begin` to before `end`, and perhaps one before them."""
     first = bisect_right(writes, begin, key=_first_offset)
-    return writes[max(first - 1, 0) : bisect_left(writes, end, key=_first_offset)]
+    for number in range(max(first - 1, 0), bisect_left(writes, end, key=_first_offset)):
+        yield writes[number]
 
 
 def _carried_over(

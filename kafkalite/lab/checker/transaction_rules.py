@@ -14,7 +14,7 @@ from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kafkalite.lab.checker.history import (
         History,
@@ -43,16 +43,13 @@ class _Activity:
         self.ends: dict[int, list[TransactionEnd]] = defaultdict(list)
         """Accepted EndTxn requests that were not delayed."""
         self.additions: dict[int, list[TransactionAddition]] = defaultdict(list)
-        self.writes: dict[int, list[Write]] = defaultdict(list)
+        self.writes = grouped(history.writes, _writer)
         for end in history.transaction_ends:
             if end.outcome is Outcome.ACCEPTED and not _is_delayed(history, end):
                 self.ends[end.producer_id].append(end)
         for addition in history.transaction_additions:
             if addition.outcome is not Outcome.REFUSED:
                 self.additions[addition.producer_id].append(addition)
-        for write in history.writes:
-            if write.batch.is_transactional and write.outcome is not Outcome.REFUSED:
-                self.writes[write.batch.producer_id].append(write)
 
     def latest_end_ns(self, row: TransactionEnd | TransactionAddition) -> int:
         """Return when a producer ended a transaction before another request, or -1."""
@@ -60,7 +57,9 @@ class _Activity:
         count = bisect_left(ends, row.event.sent_ns, key=sent_ns)
         return sent_ns(ends[count - 1]) if count else -1
 
-    def since_end(self, rows: list[T], row: TransactionEnd | TransactionAddition) -> list[T]:
+    def since_end(
+        self, rows: Sequence[T], row: TransactionEnd | TransactionAddition
+    ) -> Sequence[T]:
         """Return the rows of a producer between the end before a request and the request."""
         begin = bisect_right(rows, self.latest_end_ns(row), key=sent_ns)
         return rows[begin : bisect_left(rows, row.event.sent_ns, lo=begin, key=sent_ns)]
@@ -70,7 +69,8 @@ class _Activity:
 
         Clients without KIP-890 add partitions before they write. None if the history has neither.
         """
-        additions, writes = self.additions[end.producer_id], self.writes[end.producer_id]
+        additions = self.additions[end.producer_id]
+        writes = self.writes.get(end.producer_id, ())
         if additions:
             return bool(self.since_end(additions, end))
         return bool(self.since_end(writes, end)) if writes else None
@@ -79,11 +79,16 @@ class _Activity:
         """Return what a producer had written to its open transaction when an EndTxn arrived."""
         return [
             each
-            for each in self.since_end(self.writes[end.producer_id], end)
+            for each in self.since_end(self.writes.get(end.producer_id, ()), end)
             if each.batch.producer_epoch == end.producer_epoch
             and each.is_acknowledged
             and (each.event.answered_ns or each.event.sent_ns) <= end.event.sent_ns
         ]
+
+
+def _writer(write: Write) -> int | None:
+    is_used = write.batch.is_transactional and write.outcome is not Outcome.REFUSED
+    return write.batch.producer_id if is_used else None
 
 
 def _is_delayed(history: History, row: TransactionEnd | TransactionAddition) -> bool:
