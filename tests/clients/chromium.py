@@ -20,6 +20,8 @@ _TIMEOUT_S: Final = 20
 _STEP_MS: Final = 50
 _COMMANDS_FD, _ANSWERS_FD = 3, 4
 """File descriptors that Chromium has for --remote-debugging-pipe."""
+_KEYS: Final = {"Tab": (9, ""), "Enter": (13, "\r")}
+"""The code and the text of keys."""
 
 
 class PageError(Exception):
@@ -137,8 +139,18 @@ class Tab:
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
-        theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
-        self._send("Emulation.setEmulatedMedia", features=[theme])
+        self.prefer("prefers-color-scheme", "dark" if is_dark else "light")
+
+    def prefer(self, name: str, value: str) -> None:
+        """Set a feature of media queries, in place of those that were set before."""
+        self._send("Emulation.setEmulatedMedia", features=[{"name": name, "value": value}])
+
+    def press(self, key: str) -> None:
+        """Press and release Tab, Enter, or the key of a character."""
+        code, text = _KEYS.get(key, (ord(key[0].upper()), key))
+        event = {"key": key, "windowsVirtualKeyCode": code}
+        self._send("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
+        self._send("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def picture(self, path: Path) -> None:
         """Write a picture of the window, in the format of the file's extension."""

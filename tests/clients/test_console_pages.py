@@ -35,6 +35,27 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => [
 ])
 """
 """Returns the number of rules that the page follows, and the elements with serious findings."""
+FOCUSED: Final = """
+[
+    document.activeElement.textContent.trim() || document.activeElement.id,
+    getComputedStyle(document.activeElement).outlineStyle !== "none",
+]
+"""
+"""Returns the name of the element with the focus, and whether the focus is visible."""
+REACHABLE: Final = """
+[...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")]
+    .filter((each) => each.checkVisibility())
+    .map((each) => each.textContent.trim() || each.id)
+"""
+"""Returns the names of the elements that can have the focus, in their order."""
+IS_LIVE: Final = "document.getElementById('live-state').textContent === 'live'"
+SET_HIDDEN: Final = """
+Object.defineProperty(document, "hidden", {value: %s, configurable: true});
+document.dispatchEvent(new Event("visibilitychange"))
+"""
+ENDED_STREAMS: Final = """
+performance.getEntriesByType("resource").filter((each) => each.name.includes("/changes")).length
+"""
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +111,48 @@ def test_no_page_has_serious_findings_of_axe(tab: Tab, scene: Broker, axe: str) 
     assert found == {}
     # The pages `login` and `error` have the status 401 and 404.
     assert {each for each in tab.errors() if "status of 40" not in each} == set()
+
+
+def test_the_keyboard_reaches_everything_in_the_order_of_the_page(tab: Tab, scene: Broker) -> None:
+    open_page(tab, scene, "groups")
+    tab.press("Tab")
+    assert tab.evaluate(f"[...{FOCUSED}, document.activeElement.offsetLeft]") == [
+        "Skip to the content", True, 8,
+    ]  # fmt: skip
+    tab.press("Enter")
+    assert tab.evaluate("document.activeElement.id") == "main"
+    open_page(tab, scene, "groups")
+    expected = tab.evaluate(REACHABLE)
+    for name in expected:
+        tab.press("Tab")
+        assert tab.evaluate(FOCUSED) == [name, True]
+    tab.evaluate("document.getElementById('q').focus()")
+    for key in ("s", "h", "Enter"):
+        tab.press(key)
+    tab.wait("location.search.includes('q=sh') && document.readyState === 'complete'")
+    assert "1\u20131 of 1" in tab.text()
+
+
+def test_preferences_of_the_system_are_followed(tab: Tab, scene: Broker) -> None:
+    open_page(tab, scene, "groups")
+    badge = "getComputedStyle(document.querySelector('td .badge')).borderTopStyle"
+    motion = "getComputedStyle(document.documentElement).scrollBehavior"
+    assert tab.evaluate(f"[{badge}, {motion}]") == ["none", "smooth"]
+    tab.prefer("forced-colors", "active")
+    assert tab.evaluate(badge) == "solid"
+    tab.prefer("prefers-reduced-motion", "reduce")
+    assert tab.evaluate(motion) == "auto"
+
+
+def test_a_page_that_is_not_visible_has_no_stream(tab: Tab, scene: Broker) -> None:
+    open_page(tab, scene, "topics")
+    tab.wait(IS_LIVE)
+    tab.evaluate(SET_HIDDEN % "true")
+    tab.wait(f"{ENDED_STREAMS} === 1")
+    scene.create_topic("late")
+    assert "late" not in tab.text()
+    tab.evaluate(SET_HIDDEN % "false")
+    tab.wait(IS_LIVE)
+    tab.wait_for_text("late")
+    assert tab.evaluate(ENDED_STREAMS) == 1
+    assert tab.errors() == []

@@ -45,7 +45,7 @@ _PAGES: Final[Mapping[str, str | None]] = {
     "requests": "/requests",
     _LOG_ONLY: None,
 }
-_CHANGES: Final = re.compile(r'sse-connect="([^"]+)"')
+_CHANGES: Final = re.compile(r'data-changes="([^"]+)"')
 _SECONDS: Final = 2.0
 _TIMEOUT_S: Final = 30
 

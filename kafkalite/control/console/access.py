@@ -41,6 +41,7 @@ LOGIN_PATH: Final = f"{CONSOLE_PATH}/login"
 STATIC_PATH: Final = f"{CONSOLE_PATH}/static/"
 
 _COOKIE: Final = "kafkalite-console"
+"""The beginning of the name of the cookie; its end is the port, because all ports share cookies."""
 _SESSION_OF: Final = b"session of the console"
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD"))
 _OTHER_PAGE_MESSAGE: Final = "the console refuses requests that other web pages make"
@@ -122,7 +123,8 @@ class BrowserAccess:
         here = f"{path}?{urlencode(others)}" if others else path
         if given:
             return self._login(request, given[0], console_path(here))
-        if compare_digest(request.cookies.get(_COOKIE, "").encode(), self._session.encode()):
+        given_session = request.cookies.get(_cookie_name(request), "")
+        if compare_digest(given_session.encode(), self._session.encode()):
             return None
         return self._new_login("", console_path(here))
 
@@ -149,7 +151,7 @@ class BrowserAccess:
             return self._new_login(_WRONG_TOKEN_MESSAGE, path)
         answer = RedirectResponse(path, 303, {"cache-control": "no-store"})
         answer.set_cookie(
-            _COOKIE,
+            _cookie_name(request),
             self._session,
             path=CONSOLE_PATH,
             secure=self._endpoint.scheme == "https",
@@ -161,6 +163,12 @@ class BrowserAccess:
     def _report(self, request: Request, reason: str) -> None:
         client = request.client
         self._endpoint.report("unknown" if client is None else client.host, reason)
+
+
+def _cookie_name(request: Request) -> str:
+    """Return the name of the cookie of this console among those of the same host."""
+    port = urlsplit(f"//{request.headers.get('host', '')}").netloc.rpartition(":")[2]
+    return f"{_COOKIE}-{port}" if port.isascii() and port.isdigit() else _COOKIE
 
 
 def session_of(token: ControlToken) -> str:

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -25,7 +25,14 @@ from kafkalite.control.console.access import (
 )
 from kafkalite.control.console.entry import CONSOLE_PATH
 from kafkalite.control.console.forms import Query, form_of
-from kafkalite.control.console.page import PAGE_ROWS, NotFoundError, View, url_of
+from kafkalite.control.console.page import (
+    LONG_NAME_PATH,
+    MAX_LINKED,
+    PAGE_ROWS,
+    NotFoundError,
+    View,
+    url_of,
+)
 from kafkalite.control.console.pages import (
     controls,
     faults,
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from kafkalite.control.access_checks import Refusal
@@ -66,6 +73,11 @@ _FOLDER: Final = Path(__file__).parent
 _STATIC: Final = _FOLDER / "static"
 _BUG_MESSAGE: Final = "The page failed because of a bug in kafkalite: see the broker's log."
 
+_LONG_NAME_MESSAGE: Final = (
+    f"The name has more than {MAX_LINKED:,} characters, which is too long for a page about it: use "
+    "the control API."
+)
+
 _PREVIEW: Final = "preview"
 _CONFIRMED: Final = "confirmed"
 
@@ -74,6 +86,13 @@ MIN_INTERVAL_S: Final = 0.25
 MAX_SHARE: Final = 0.05
 """The maximum share of the time of the event loop that all open pages take for their changes."""
 _KEEP_ALIVE_S: Final = 15
+MAX_STREAMS: Final = 32
+"""The maximum number of streams of changes: each takes one of the connections of the endpoint."""
+_RETRY_MS: Final = 10_000
+_FULL: Final = (
+    f"retry: {_RETRY_MS}\nevent: full\ndata: {MAX_STREAMS} pages are live, which is the maximum\n\n"
+)
+_EVENTS: Final = "text/event-stream"
 
 
 class ConsoleApp:
@@ -102,24 +121,12 @@ class ConsoleApp:
             for page in section.pages
             if source.is_live or not page.needs_broker
         ]
-        actions = [each for section in sections if source.is_live for each in section.actions]
         self._navigation = [section.pages[0] for section in sections if section.is_listed]
         self._paths = frozenset(page.path for page in pages)
-        routes = [
-            Route("/", _to_first_page),
-            Route(CONSOLE_PATH, _to_first_page),
-            Mount(f"{CONSOLE_PATH}/static", StaticFiles(directory=_STATIC)),
-            Route(f"{CONSOLE_PATH}/changes", self._stream),
-            *(Route(f"{CONSOLE_PATH}{page.path}", partial(self._show, page)) for page in pages),
-            *(
-                Route(f"{CONSOLE_PATH}{each.path}", partial(self._do, each), methods=["POST"])
-                for each in actions
-            ),
-        ]
-        self.app = Starlette(
-            routes=routes,
+        actions = [each for section in sections if source.is_live for each in section.actions]
+        app = Starlette(
+            routes=self._routes(pages, actions),
             middleware=[
-                Middleware(_Headers),
                 Middleware(
                     BrowserAccess,
                     endpoint=endpoint,
@@ -129,6 +136,22 @@ class ConsoleApp:
             ],
             exception_handlers={HTTPException: self._on_http_error, Exception: self._on_bug},
         )
+        # A middleware of Starlette does not see the answer to a bug.
+        self.app: ASGIApp = _Headers(app)
+
+    def _routes(self, pages: Sequence[Page], actions: Sequence[Action]) -> Sequence[BaseRoute]:
+        return [
+            Route("/", _to_first_page),
+            Route(CONSOLE_PATH, _to_first_page),
+            Mount(f"{CONSOLE_PATH}/static", StaticFiles(directory=_STATIC)),
+            Route(f"{CONSOLE_PATH}/changes", self._stream),
+            Route(f"{CONSOLE_PATH}{LONG_NAME_PATH}", self._on_long_name),
+            *(Route(f"{CONSOLE_PATH}{page.path}", partial(self._show, page)) for page in pages),
+            *(
+                Route(f"{CONSOLE_PATH}{each.path}", partial(self._do, each), methods=["POST"])
+                for each in actions
+            ),
+        ]
 
     async def _show(self, page: Page, request: Request) -> Response:
         loop = asyncio.get_running_loop()
@@ -211,9 +234,9 @@ class ConsoleApp:
             subjects += _records_in(query)
         except ValueError as error:
             return self._error_page(400, f"{error}")
-        return StreamingResponse(
-            self.events(subjects, query.text("page")), media_type="text/event-stream"
-        )
+        if self._open_pages >= MAX_STREAMS:
+            return Response(_FULL, media_type=_EVENTS)
+        return StreamingResponse(self.events(subjects, query.text("page")), media_type=_EVENTS)
 
     async def events(
         self, subjects: Sequence[Subject | TopicRecords], path: str
@@ -273,8 +296,13 @@ class ConsoleApp:
         assert isinstance(error, HTTPException)
         message = f"{error.detail}"
         if error.status_code == HTTPStatus.NOT_FOUND:
-            message = f"{request.url.path[:80]} is no page of the console."
+            path: str = request.scope["path"]  # request.url needs a Host header that can be parsed
+            message = f"{path[:80]} is no page of the console."
         return self._error_page(error.status_code, message)
+
+    async def _on_long_name(self, request: Request) -> Response:
+        del request
+        return self._error_page(414, _LONG_NAME_MESSAGE)
 
     def _on_bug(self, request: Request, error: Exception) -> Response:
         """Answer an exception; uvicorn logs it."""

@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 PAGE_ROWS: Final = 100
 """The number of rows of a list on one page."""
+MAX_LINKED: Final = 4_000
+"""The maximum number of characters of a field in an address: all headers may have 64 KiB."""
+LONG_NAME_PATH: Final = "/long-name"
 _COMPARED_PER_TURN: Final = 1_000
 
 
@@ -160,7 +163,12 @@ async def each_of(entries: Iterable[T]) -> AsyncIterator[T]:
 
 
 def url_of(path: str, **fields: object) -> str:
-    """Return the address of a page, without the fields that are None or empty."""
+    """Return the address of a page, without the fields that are None or empty.
+
+    A page about a name that no browser can send in an address has the address of an explanation.
+    """
     given = {name: value for name, value in fields.items() if value not in {None, ""}}
+    if any(isinstance(value, str) and len(value) > MAX_LINKED for value in given.values()):
+        return f"{CONSOLE_PATH}{LONG_NAME_PATH}"
     query = f"?{urlencode(given)}" if given else ""
     return f"{CONSOLE_PATH}{path}{query}"

@@ -57,8 +57,14 @@ class ShownBytes(NamedTuple):
         return self.shown < self.size
 
 
-def show(content: bytes | None, wished: str = AUTO, decoded: Decoded | None = None) -> ShownBytes:
-    """Return bytes as lines of text: in the format `wished` if they have it."""
+def show(
+    content: bytes | None,
+    wished: str = AUTO,
+    decoded: Decoded | None = None,
+    *,
+    limit: int = MAX_BYTES,
+) -> ShownBytes:
+    """Return at most `limit` bytes as lines of text: in the format `wished` if they have it."""
     if content is None:
         return ShownBytes("null", "", 0, 0)
     if decoded is not None:
@@ -69,9 +75,9 @@ def show(content: bytes | None, wished: str = AUTO, decoded: Decoded | None = No
         return ShownBytes(visible(text, len(text)), JSON, size, size, visible(decoded.about))
     found = format_of(content, wished)
     if found == HEX:
-        part = content[:_MAX_HEX_BYTES]
+        part = content[: min(limit, _MAX_HEX_BYTES)]
         return ShownBytes("\n".join(_hex_lines(part)), HEX, len(content), len(part))
-    part = content[:MAX_BYTES]
+    part = content[:limit]
     text = _text(part)
     if found == JSON and len(part) == len(content):
         text = indented(text)

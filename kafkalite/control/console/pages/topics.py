@@ -50,6 +50,7 @@ _MAX_OFFSET: Final = 2**63 - 1
 _MAX_KEY: Final = 48
 _MAX_HEADER: Final = 24
 _MAX_HEADERS: Final = 100
+_MAX_HEADER_BYTES: Final = 2_000
 _MAX_LINE_HEADERS: Final = 3
 _OPEN: Final = "open"
 _HIDDEN_STATES: Final = frozenset((_OPEN, "aborted"))
@@ -250,7 +251,10 @@ async def _record(view: View) -> Content:
             "fields": fields,
             "key": show(record.key, wished, decoded.get(record.key)),
             "value": show(record.value, wished, decoded.get(record.value)),
-            "headers": [(name, show(value)) for name, value in record.headers[:_MAX_HEADERS]],
+            "headers": [
+                (name, show(value, limit=_MAX_HEADER_BYTES))
+                for name, value in record.headers[:_MAX_HEADERS]
+            ],
             "more_headers": max(0, len(record.headers) - _MAX_HEADERS),
             "format": wished,
             "formats": FORMATS,

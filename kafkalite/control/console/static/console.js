@@ -38,8 +38,6 @@
     liveState.textContent = state;
   }
 
-  document.addEventListener("htmx:sseOpen", () => showState(isPaused ? "paused" : "live"));
-  document.addEventListener("htmx:sseError", () => showState("disconnected"));
   document.addEventListener("htmx:sendError", () => showState("disconnected"));
   document.addEventListener("htmx:responseError", () => showState("disconnected"));
 
@@ -61,9 +59,56 @@
       if (!isPaused) refresh();
     });
   }
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && !isPaused) refresh();
-  });
+  // A stream says that something changed. Browsers open few connections to a host, so that a page
+  // that is not visible has no stream, and is loaded again when it is visible.
+  const retryMs = 10000;
+  const address = byId("main").dataset.changes;
+  let stream = null;
+  let retryTimer = 0;
+  let isFull = false;
+  let wasLive = false;
+
+  function change() {
+    isOutdated = true;
+    refresh();
+  }
+
+  function connect() {
+    disconnect();
+    stream = new EventSource(address);
+    stream.addEventListener("open", () => {
+      isFull = false;
+      showState(isPaused ? "paused" : "live");
+      if (wasLive) change(); // changes may have been missed
+      wasLive = true;
+    });
+    stream.addEventListener("change", change);
+    stream.addEventListener("full", (event) => {
+      isFull = true;
+      showState("full");
+      liveState.textContent = `not live: ${event.data}`;
+    });
+    stream.addEventListener("error", () => {
+      if (!isFull) showState("disconnected");
+      if (stream.readyState === EventSource.CLOSED) retryTimer = setTimeout(connect, retryMs);
+    });
+  }
+
+  function disconnect() {
+    clearTimeout(retryTimer);
+    if (stream) stream.close();
+    stream = null;
+  }
+
+  function connectIfVisible() {
+    if (!address) return;
+    if (document.hidden) disconnect();
+    else connect();
+  }
+
+  document.addEventListener("visibilitychange", connectIfVisible);
+  window.addEventListener("pagehide", disconnect);
+  window.addEventListener("pageshow", connectIfVisible);
 
   function mustNotChange() {
     const selection = document.getSelection();
@@ -90,6 +135,7 @@
     scrolled = [...live.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
   });
   document.addEventListener("htmx:afterSwap", () => {
+    if (stream && stream.readyState === EventSource.OPEN && !isPaused) showState("live");
     for (const id of open) {
       const found = byId(id);
       if (found) found.open = true;

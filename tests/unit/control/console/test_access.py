@@ -57,8 +57,8 @@ async def test_a_browser_without_a_session_gets_the_login_page() -> None:
     guarded = Guarded(token=TOKEN)
     answer = await guarded.get("/console/group?group=a%2Fb")
     assert (answer.status, answer.body) == (401, "login /console/group?group=a%2Fb ")
-    assert (await guarded.get(cookie="kafkalite-console=wrong")).status == 401
-    assert (await guarded.get(cookie=f"kafkalite-console={TOKEN.text}")).status == 401
+    assert (await guarded.get(cookie="kafkalite-console-9097=wrong")).status == 401
+    assert (await guarded.get(cookie=f"kafkalite-console-9097={TOKEN.text}")).status == 401
 
 
 async def test_styles_of_the_login_page_need_no_session() -> None:
@@ -76,6 +76,17 @@ async def test_the_token_in_an_address_begins_a_session_and_leaves_the_address()
     assert "Path=/console" in cookie
     assert "Secure" not in cookie
     assert (await guarded.get(cookie=cookie.partition(";")[0])).body == "served"
+
+
+async def test_consoles_at_other_ports_of_a_host_have_cookies_of_their_own() -> None:
+    cookies = []
+    for host in ("127.0.0.1:9097", "127.0.0.1:9197", "[::1]:9097", "localhost", "[::1]"):
+        answer = await Guarded(token=TOKEN).get(f"/console/?token={TOKEN.text}", host=host)
+        cookies.append(answer.headers["set-cookie"].partition("=")[0])
+        session = f"{cookies[-1]}={session_of(TOKEN)}; kafkalite-console-1=other"
+        assert (await Guarded(token=TOKEN).get(host=host, cookie=session)).body == "served"
+    name = "kafkalite-console"
+    assert cookies == [f"{name}-9097", f"{name}-9197", f"{name}-9097", name, name]
 
 
 async def test_the_token_in_the_form_begins_a_session() -> None:

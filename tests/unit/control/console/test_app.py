@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.control.console.access import SECURITY_HEADERS, Endpoint
-from kafkalite.control.console.app import MAX_SHARE, MIN_INTERVAL_S, ConsoleApp
+from kafkalite.control.console.app import MAX_SHARE, MAX_STREAMS, MIN_INTERVAL_S, ConsoleApp
 from kafkalite.control.console.source import Subject
 from kafkalite.control.token import ControlToken
+from kafkalite.coordinator.contract import Event
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.console.served_console import ServedConsole, served_console
 
@@ -51,7 +52,7 @@ async def test_no_page_has_code_or_styles_of_its_own(console: ServedConsole, pat
 @pytest.mark.parametrize(
     "name",
     ["console.css", "console.js", "theme.js", "icon.svg", "vendor/htmx.min.js",
-     "vendor/sse.min.js", "vendor/LICENSES.txt"],
+     "vendor/LICENSES.txt"],
 )  # fmt: skip
 async def test_static_files_are_served(console: ServedConsole, name: str) -> None:
     answer = await ask_for_text(console.app, f"/console/static/{name}")
@@ -125,3 +126,66 @@ async def test_an_unknown_subject_is_refused(console: ServedConsole) -> None:
     assert "subjects of changes" in await console.get("/changes", 400, of="weather")
     wrong = await console.get("/changes", 400, topic="orders", first="x")
     assert "first must be a whole number" in wrong
+
+
+async def test_a_bug_has_a_page_without_its_details(console: ServedConsole) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("a secret")
+
+    console.source.ask = fail  # type: ignore[assignment,method-assign]
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/console/groups", "root_path": "",
+        "scheme": "http", "query_string": b"", "client": None, "server": ("127.0.0.1", 9097),
+        "headers": [(b"host", b"127.0.0.1:9097")],
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match="a secret"):  # for the log of uvicorn
+        await console.app(scope, receive, send)
+    start, body = sent
+    assert start["status"] == 500
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    assert SECURITY_HEADERS.items() <= headers.items()
+    assert b"because of a bug in kafkalite" in body["body"]
+    assert b"a secret" not in body["body"]
+
+
+async def test_a_browser_learns_that_there_are_too_many_live_pages(console: ServedConsole) -> None:
+    app = ConsoleApp(console.source, Endpoint())
+    streams = [app.events([Subject.GROUPS], "/groups") for _ in range(MAX_STREAMS)]
+    for each in streams:
+        await anext(each)
+    path = "/console/changes?of=groups&page=/groups"
+    answer = await ask_for_text(app.app, path)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.body == (
+        "retry: 10000\nevent: full\ndata: 32 pages are live, which is the maximum\n\n"
+    )
+    for each in streams:
+        await each.aclose()
+    assert len(console.broker.history.watchers) == 0
+
+
+async def test_changes_while_a_browser_does_not_read_are_one_event(console: ServedConsole) -> None:
+    stream = ConsoleApp(console.source, Endpoint()).events([Subject.HISTORY], "/groups")
+    await anext(stream)
+    for number in range(1_000):
+        console.broker.history.add(Event("shop", "joined", f"{number}", {}), number)
+    assert await anext(stream) == "event: change\ndata: \n\n"
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_name_that_is_too_long_for_an_address_is_explained(console: ServedConsole) -> None:
+    await console.members.commit("x" * 5_000, 1)
+    assert 'href="/console/long-name"' in await console.get("/groups")
+    assert "more than 4,000 characters" in await console.get("/long-name", 414)

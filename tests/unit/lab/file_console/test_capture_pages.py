@@ -51,7 +51,7 @@ async def test_pages_show_the_capture_and_have_no_forms_that_change(
     text = await page(groups_source, path)
     assert expected in text
     assert 'method="post"' not in text
-    assert "sse-connect" not in text
+    assert "data-changes" not in text
     assert "GET /v1" not in text
 
 

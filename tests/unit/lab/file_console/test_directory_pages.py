@@ -44,7 +44,7 @@ async def test_pages_show_the_directory_and_change_nothing(
     text = await page(directory_source, path)
     assert expected in text
     assert 'method="post"' not in text
-    assert "sse-connect" not in text
+    assert "data-changes" not in text
     assert "/console/requests" not in text
     assert "/console/entry" not in text
     assert "/console/produce" not in text

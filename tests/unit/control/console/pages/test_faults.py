@@ -32,7 +32,7 @@ async def test_a_fault_is_added_and_removed(console: ServedConsole) -> None:
     text = await console.get("/faults")
     assert "There are no faults" in text
     assert '<details class="make" id="add" open>' in text
-    assert "sse-connect" in text
+    assert "data-changes" in text
     assert "kafkalite fault remove --all" in text
     answer = await console.post("/faults/add", **HOLD)
     assert (answer.status, answer.headers["location"]) == (303, BACK)

@@ -72,8 +72,8 @@ async def test_an_earlier_state_is_shown(console: ServedConsole) -> None:
     text = await console.get("/group", group="shop", step=steps)
     assert f"event {steps} of" in text
     assert "The group has no members" not in text
-    assert "sse-connect" not in text
-    assert "sse-connect" in now
+    assert "data-changes" not in text
+    assert "data-changes" in now
 
 
 async def test_a_group_before_its_first_record_is_reported(console: ServedConsole) -> None:

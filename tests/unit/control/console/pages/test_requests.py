@@ -146,6 +146,6 @@ async def test_older_requests_are_on_further_pages(console: ServedConsole) -> No
     assert "group-9<" in older
     assert "group-10<" not in older
     assert 'href="/console/requests?api=Heartbeat">newest' in older
-    assert "sse-connect" not in older
+    assert "data-changes" not in older
     assert "No request is selected" in await console.get("/requests", at="2001-01-01T00:00:00Z")
     assert "is not a time" in await console.get("/requests", 400, at="noon")

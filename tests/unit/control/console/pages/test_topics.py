@@ -83,7 +83,7 @@ async def test_partitions_of_a_topic_are_shown_and_paged(console: ServedConsole)
     await produce(console, NewRecordFields("v"))
     text = await console.get("/topic", topic=TOPIC)
     assert "/console/records?topic=orders&amp;partition=1" in text
-    assert "sse-connect" in text
+    assert "data-changes" in text
     assert "201\u2013250 of 250" in await console.get("/topic", topic="wide", page=3)
 
 
@@ -284,7 +284,7 @@ async def test_nothing_of_a_schema_is_markup() -> None:
 
 def stream_of(text: str) -> dict[str, str]:
     """Return the query of the stream of changes of a page; empty without one."""
-    found = re.search(r'sse-connect="([^"]*)"', text)
+    found = re.search(r'data-changes="([^"]*)"', text)
     return {} if found is None else dict(parse_qsl(urlsplit(html.unescape(found[1])).query))
 
 
