@@ -26,6 +26,7 @@ from kafkalite.control.group_status import GroupList
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.lab.checker.groups.requests import GroupRequests, milliseconds, time_of
 from kafkalite.lab.checker.groups.timeline import timeline
+from kafkalite.lab.file_console.captured_records import records_in
 from kafkalite.lab.file_console.group_states import (
     GroupState,
     commits_of,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.lab.checker.collecting import Observation
     from kafkalite.lab.file_console.capture_index import CaptureIndex
+    from kafkalite.lab.file_console.captured_records import CapturedRecord
     from kafkalite.lab.file_console.group_states import CapturedGroup
 
 Answer = TypeVar("Answer")
@@ -90,6 +92,9 @@ class CapturedRequest(RecordedRequest):
 
     place: CapturedPlace
     latency_us: float | None
+    records: Sequence[CapturedRecord]
+    """The first records that were written or read; none in a list of requests."""
+    has_more_records: bool
 
 
 class CaptureSummary(NamedTuple):
@@ -338,15 +343,16 @@ class CaptureSource:
         return [self._recorded(each) for each in reversed(found)]
 
     async def request(self, number: int) -> RecordedRequest | None:
-        """Return the request with a number, with the number of its packet."""
+        """Return the request with a number, with its records and the number of its packet."""
         if not 0 < number <= len(self._index):
             return None
-        return await asyncio.to_thread(self._recorded, number, with_packet=True)
+        return await asyncio.to_thread(self._recorded, number, is_whole=True)
 
-    def _recorded(self, number: int, *, with_packet: bool = False) -> CapturedRequest:
+    def _recorded(self, number: int, *, is_whole: bool = False) -> CapturedRequest:
         exchange = self._index.exchange(number)
-        packet = self._packet_of(exchange.file, exchange.offset) if with_packet else None
+        packet = self._packet_of(exchange.file, exchange.offset) if is_whole else None
         names, seen = self._index.names(number), self._index.observation(number)
+        records, has_more = records_in(seen, self._index.topic_names) if is_whole else ([], False)
         connection = exchange.connection
         sent_ms, latency_us = milliseconds(exchange.sent_ns), _latency_us(exchange)
         return CapturedRequest(
@@ -383,6 +389,8 @@ class CaptureSource:
                 f"{connection.broker}",
             ),
             latency_us=latency_us,
+            records=records,
+            has_more_records=has_more,
         )
 
     def _packet_of(self, file: str, offset: int) -> int | None:

@@ -37,23 +37,29 @@ from kafkalite.control.group_reader import (
     epoch_and_members,
     status_of_past,
 )
-from kafkalite.control.group_status import GroupList, ListedGroup
+from kafkalite.control.group_status import GroupList, GroupOffset, ListedGroup
 from kafkalite.control.time_travel.points import Point
 from kafkalite.control.time_travel.replay import partition_of_key
 from kafkalite.control.time_travel.view import PastView
 from kafkalite.control.topic_records import UnknownTopicError, no_partition_text
 from kafkalite.control.transaction_reader import status_of
 from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.groups.share.group import ShareGroup
 from kafkalite.lab.file_console.logged_events import group_entries
 from kafkalite.lab.file_console.opened_directory import OpenedDirectory
-from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import iso_of
 from kafkalite.protocol.uuids import uuid_to_text
+from kafkalite.shares.state import ShareKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
@@ -66,11 +72,13 @@ if TYPE_CHECKING:
         TopicRecords,
         TransactionMoment,
     )
-    from kafkalite.control.group_status import GroupOffset, GroupStatus
+    from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
-    from kafkalite.metadata.image import BrokerImage, TopicImage
+    from kafkalite.groups.share.share_partitions import NamedPartitions
+    from kafkalite.metadata.image import BrokerImage, MetadataImage, TopicImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.clock import Clock
+    from kafkalite.shares.state import ShareState
 
 Answer = TypeVar("Answer")
 
@@ -227,8 +235,34 @@ class DirectorySource:
             raise UnknownGroupError(f"there is no group {name[:249]!r}{hint}")
         status = status_of_past(group, machine, image)
         coordinator = None if leader in {None, _NO_NODE} else leader
-        offsets = tuple(map(self._with_lag, status.offsets))
+        found = status.offsets
+        if isinstance(group, ShareGroup):
+            found = tuple(self._share_offsets(group, image))
+        offsets = tuple(map(self._with_lag, found))
         return replace(status, coordinator=coordinator, offsets=offsets)
+
+    def _share_offsets(self, group: ShareGroup, image: MetadataImage) -> Iterator[GroupOffset]:
+        """Yield the start offsets of a share group, as its coordinators stored them."""
+        for topic_id, named in sorted(
+            group.share_partitions().initialized.items(), key=_named_topic
+        ):
+            for index in sorted(named.partitions):
+                key = ShareKey(group.group_id, topic_id, index)
+                place = partition_of_key(image, SHARE_STATE_TOPIC, key.text)
+                machine = self._directory.machine(SHARE_STATE_TOPIC, place)
+                state: ShareState | None = None if machine is None else machine.state(key)
+                is_known = state is not None and state.start_offset >= 0
+                yield GroupOffset(
+                    topic=named.name,
+                    partition=index,
+                    offset=state.start_offset if state is not None and is_known else None,
+                    leader_epoch=state.leader_epoch if state is not None and is_known else None,
+                    metadata="",
+                    committed_ms=None,
+                    end_offset=None,
+                    lag=None,
+                    member_id=None,
+                )
 
     def _with_lag(self, offset: GroupOffset) -> GroupOffset:
         """Return an offset with the end of its partition, if the directory has it."""
@@ -406,6 +440,10 @@ def _quoted(name: str) -> str:
 def _listed(image: TopicImage) -> ListedTopic:
     first = image.partitions[0].replicas if image.partitions else ()
     return ListedTopic(image.name, len(image.partitions), len(first), image.is_internal)
+
+
+def _named_topic(item: tuple[bytes, NamedPartitions]) -> str:
+    return item[1].name
 
 
 def _id_of(group: ListedGroup) -> str:

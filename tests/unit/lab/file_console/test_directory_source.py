@@ -22,7 +22,11 @@ from kafkalite.control.request_filter import RequestFilter
 from kafkalite.control.topic_records import UnknownTopicError
 from kafkalite.lab.file_console.directory_source import DirectorySource
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.server.broker import Broker
+from kafkalite.server.settings import Settings
 from kafkalite.storage.data_directory import BOOT_FILE
+from tests.unit.control.group_members import CONFIG, TOPIC, Members
+from tests.unit.control.ports import ANY_PORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,3 +131,20 @@ def test_lines_of_a_shell_read_the_directory(
         f"kafka-dump-log --print-data-log --files {data_directory}/orders-0/{0:020}.log"
     ]
     assert shells(ReadRecords("orders", 9, 5)) == shells(Explain(group="shop")) == []
+
+
+async def test_share_groups_have_start_offsets(tmp_path: Path) -> None:
+    settings = Settings(
+        listen=ANY_PORT, topics={TOPIC: 2}, config=CONFIG, data_directory=str(tmp_path / "data")
+    )
+    broker = Broker(settings)
+    await broker.start()
+    try:
+        await Members(broker).join_share("sharers", "a")
+    finally:
+        await broker.stop(grace_s=0)
+    source = DirectorySource(str(tmp_path / "data"), AdjustableClock())
+    status = await source.ask(ShowGroup("sharers"))
+    assert (status.type, len(status.members)) == ("share", 1)
+    assert [(each.topic, each.partition) for each in status.offsets] == [(TOPIC, 0), (TOPIC, 1)]
+    source.close()
