@@ -27,6 +27,7 @@ from kafkalite.lab.spark.audits.partition_epochs import OUTDATED_REQUESTS, RECRE
 from kafkalite.lab.spark.audits.producers import FENCES, TRANSACTIONS, ZOMBIES
 from kafkalite.lab.spark.audits.resets import EPOCH_ERRORS, RESETS
 from kafkalite.lab.spark.audits.retained_offsets import RETAINED_OFFSETS
+from kafkalite.lab.spark.local.data_types import parse_type
 from kafkalite.lab.spark.stages.projection import Projection
 from kafkalite.lab.spark.state.tables import Column, Table
 from kafkalite.ports.named_tuples import NamedTuple
@@ -43,19 +44,6 @@ if TYPE_CHECKING:
     Times = npt.NDArray[np.int64]
     Row = Mapping[str, Any]
 
-_TYPE: Final = pa.list_(
-    pa.field(
-        "element",
-        pa.struct(
-            [
-                ("file", pa.string()),
-                ("offset", pa.int64()),
-                ("connection", pa.string()),
-                ("correlation_id", pa.int32()),
-            ]
-        ),
-    )
-)
 PROOFS: Final = Column(
     "proofs",
     "array<struct<file: string, offset: bigint, connection: string, correlation_id: int>>",
@@ -203,7 +191,7 @@ class Places:
             ]
             for index, row in enumerate(known.to_pylist())
         ]
-        return rows.append_column(PROOFS.name, pa.array(found, _TYPE))
+        return rows.append_column(PROOFS.name, pa.array(found, parse_type(PROOFS.type)))
 
     def _places(
         self, evidence: Sequence[Evidence], row: Row, times: Mapping[str, int | None]

@@ -147,34 +147,13 @@ def findings(requests: Requests, checked: DataFrame) -> DataFrame:
     found = checked.where(f.col("kind") == FINDING)
     numbers = _request_numbers(requests, found)
     columns = [each.name for each in FINDINGS.columns]
-    schema = pa.schema([(each.name, _ARROW_TYPES[each.type]) for each in FINDINGS.columns])
+    schema = FINDINGS.arrow_schema
     numbered = (
         found.select(*columns)
         .distinct()
         .mapInArrow(partial(with_numbers, numbers=numbers, schema=schema), to_schema(schema))
     )
     return FINDINGS.shape(numbered)
-
-
-_ARROW_TYPES: Final = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    _PROOFS: pa.list_(
-        pa.field(
-            "element",
-            pa.struct(
-                [
-                    ("file", pa.string()),
-                    ("offset", pa.int64()),
-                    ("connection", pa.string()),
-                    ("request", pa.int64()),
-                    ("correlation_id", pa.int32()),
-                ]
-            ),
-        )
-    ),
-}
 
 
 def _request_numbers(requests: Requests, found: DataFrame) -> dict[tuple[int, int, int], int]:

@@ -27,7 +27,7 @@ from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -77,28 +77,7 @@ CHECKED_RECORDS = table(
     ("proofs", _PROOF, "the requests that prove a finding"),
 )  # fmt: skip
 
-_TYPES: Final[Mapping[str, pa.DataType]] = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "boolean": pa.bool_(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    _PROOF: pa.list_(
-        pa.field(
-            "element",
-            pa.struct(
-                [
-                    ("file", pa.string()),
-                    ("offset", pa.int64()),
-                    ("connection", pa.string()),
-                    ("connection_id", pa.int64()),
-                    ("correlation_id", pa.int64()),
-                ]
-            ),
-        )
-    ),
-}
-_ROWS: Final = pa.schema([(each.name, _TYPES[each.type]) for each in CHECKED_RECORDS.columns])
+_ROWS: Final = CHECKED_RECORDS.arrow_schema
 _CONNECTION_BITS, _CORRELATION_BITS = 64, 32
 _CONNECTION_MASK: Final = (1 << _CONNECTION_BITS) - 1
 _CORRELATION_MASK: Final = (1 << _CORRELATION_BITS) - 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from kafkalite.lab.spark.dataframes import ddl_schema, empty_frame
 from kafkalite.lab.spark.dataframes import functions as f
+from kafkalite.lab.spark.local.data_types import parse_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -38,6 +40,11 @@ class Table:
     def schema(self) -> StructType:
         """The table's schema, with the meaning of columns as comments."""
         return ddl_schema((each.name, each.type, each.about) for each in self.columns)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's columns as a schema of Arrow."""
+        return pa.schema([(each.name, parse_type(each.type)) for each in self.columns])
 
     def shape(self, frame: DataFrame) -> DataFrame:
         """Select the table's columns from `frame`, in the table's order and types."""
