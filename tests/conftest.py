@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.file_selection import IMPLIED, LEVELS, can_have_selected_tests, named_levels
 from tests.slow_files import SLOW_FILES
@@ -31,7 +32,11 @@ _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # By default, the examples are the same in every run. The long profile searches for new ones.
 settings.register_profile("quick", _PATIENT, derandomize=True)
 settings.register_profile("long", _PATIENT, max_examples=1_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "quick")
+_profile = os.environ.get("HYPOTHESIS_PROFILE") or "quick"
+settings.load_profile(_profile)
+if _profile == "quick":
+    # Each process would parse all modules of the package to find constants for examples.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 _failed: list[str] = []
@@ -66,14 +71,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let every second process collect directories from their ends.
+    """Let the processes of a parallel run collect directories from different places on.
 
     The processes collect all tests. In a new clone each compiles the modules that no other process
-    has compiled, so two that begin at different ends compile half of them each.
+    has compiled, so three that begin at different places compile a third of them each.
     """
     report = yield
-    if isinstance(collector, pytest.Directory) and (_process_number() or 0) % 2 == 1:
-        report.result.reverse()
+    if isinstance(collector, pytest.Directory):
+        found, place = report.result, (_process_number() or 0) % 3
+        if place == 1:
+            found.reverse()
+        elif place == 2:
+            third = len(found) // 3
+            report.result = found[third:] + found[:third]
     return report
 
 
