@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,7 @@ from kafkalite.config.keys import (
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import FEATURE_SETTINGS, UNSTABLE_FEATURES, emulated_release
 from kafkalite.config.rules import ADDED_BY_4_4
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -201,6 +203,54 @@ class _ValuesWithDefaults(dict[str, Value]):
 _PARTITION_EPOCHS: Final = "kafkalite.partition.epochs"
 
 
+class _Parsed(NamedTuple):
+    """The arguments of BrokerConfig, which do not change."""
+
+    static_text: Mapping[str, str]
+    default_text: Mapping[str, str]
+    static: Mapping[str, Value]
+    release: Release
+
+
+@lru_cache(maxsize=64)
+def _parsed(
+    given: tuple[tuple[str, str], ...],
+    as_version: str | None,
+    defaults: str,
+    node_count: int,
+    *,
+    is_strict: bool,
+    has_controller: bool,
+) -> _Parsed:
+    """Parse and check settings; see BrokerConfig.from_text.
+
+    Test suites start many brokers with the same settings.
+    """
+    text = dict(given)
+    release = emulated_release(as_version)
+    default_text = {
+        **default_overrides(defaults, node_count),
+        **limit_replication(release.settings, node_count),
+    }
+    identity = {**IDENTITY, "process.roles": "broker"} if has_controller else IDENTITY
+    static_text = {**identity, **text}
+    if is_strict:
+        _check_present(static_text, release)
+    check_no_plugins(static_text)
+    check_static_text(text)
+    check_rack_tags("group.streams.rack.aware.assignment.tags", text)
+    removed = _removed_keys(release)
+    effective = {**default_text, **known_settings(static_text, release)}
+    static = parse_broker_text(effective, strict=is_strict, removed=removed)
+    if static.get(UNSTABLE_FEATURES) is True:
+        release = release.with_unstable_features()
+    _check_feature_levels(static, release)
+    values = _ValuesWithDefaults(static)
+    check_broker_values(values.__getitem__)
+    check_log_defaults(values.__getitem__)
+    return _Parsed(static_text, default_text, static, release)
+
+
 class BrokerConfig:
     """Parsed values by Kafka's names, including dynamic ones, with one method per type."""
 
@@ -276,28 +326,16 @@ class BrokerConfig:
         `as_version` selects a release of Kafka, or a service with a profile. `controller_id` is the
         id of a controller that is no broker; then the brokers have no other role by default.
         """
-        release = emulated_release(as_version)
-        default_text = {
-            **default_overrides(defaults, node_count),
-            **limit_replication(release.settings, node_count),
-        }
-        identity = IDENTITY if controller_id is None else {**IDENTITY, "process.roles": "broker"}
-        static_text = {**identity, **(text or {})}
-        if strict:
-            _check_present(static_text, release)
-        check_no_plugins(static_text)
-        check_static_text(text or {})
-        check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
-        removed = _removed_keys(release)
-        effective = {**default_text, **known_settings(static_text, release)}
-        static = parse_broker_text(effective, strict=strict, removed=removed)
-        if static.get(UNSTABLE_FEATURES) is True:
-            release = release.with_unstable_features()
-        _check_feature_levels(static, release)
-        config = cls(static_text, default_text, static, release, controller_id)
-        check_broker_values(config.get)
-        check_log_defaults(config.get)
-        return config
+        given = tuple((text or {}).items())
+        parsed = _parsed(
+            given,
+            as_version,
+            defaults,
+            node_count,
+            is_strict=strict,
+            has_controller=controller_id is not None,
+        )
+        return cls(*parsed, controller_id)
 
     @property
     def node_id(self) -> builtins.int | None:
