@@ -376,11 +376,31 @@ def _entry_line(
 
 def _named_text(entry: HistoryEntry, names: Mapping[str, str]) -> str:
     """Return the text of an entry with the names of its members in place of their ids."""
-    ids = sorted((each.member_id for each in entry.members), key=len, reverse=True)
-    if not ids:
-        return entry.text
-    pattern = rf"(?<![\w+/-])(?:{'|'.join(map(re.escape, ids))})(?![\w+/-])"
-    return re.sub(pattern, lambda match: names[match[0]], entry.text)
+    text, parts, end = entry.text, [], 0
+    for start, _, member_id in sorted(_places(text, entry.members)):
+        if start >= end:
+            parts += [text[end:start], names[member_id]]
+            end = start + len(member_id)
+    return "".join((*parts, text[end:]))
+
+
+def _places(text: str, members: Iterable[NamedMember]) -> Iterator[tuple[int, int, str]]:
+    """Yield where a text has the ids of members: start, length, negated, and id.
+
+    They are no parts of longer words. A regular expression would be compiled for each text, which
+    takes milliseconds.
+    """
+    for member_id in {each.member_id for each in members if each.member_id}:
+        start = text.find(member_id)
+        while start >= 0:
+            end = start + len(member_id)
+            if not (_is_in_id(text[start - 1 : start]) or _is_in_id(text[end : end + 1])):
+                yield start, -len(member_id), member_id
+            start = text.find(member_id, start + 1)
+
+
+def _is_in_id(character: str) -> bool:
+    return character.isalnum() or (bool(character) and character in "_+/-")
 
 
 def _short_names(members: Iterable[NamedMember | MemberClient]) -> dict[str, str]:

@@ -43,9 +43,10 @@ from kafkalite.control.console.pages import (
     transactions,
 )
 from kafkalite.control.console.source import Subject, TopicRecords
+from kafkalite.control.turns import in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
@@ -78,6 +79,7 @@ _LONG_NAME_MESSAGE: Final = (
     "the control API."
 )
 
+_SHARED_TEMPLATES: Final = ("base.html.j2", "macros.html.j2", "timeline.html.j2")
 _PREVIEW: Final = "preview"
 _CONFIRMED: Final = "confirmed"
 
@@ -88,6 +90,8 @@ MAX_SHARE: Final = 0.05
 _KEEP_ALIVE_S: Final = 15
 MAX_STREAMS: Final = 32
 """The maximum number of streams of changes: each takes one of the connections of the endpoint."""
+_PIECES_PER_TURN: Final = 500
+"""The number of parts of a page that are made before other tasks run."""
 _RETRY_MS: Final = 10_000
 _FULL: Final = (
     f"retry: {_RETRY_MS}\nevent: full\ndata: {MAX_STREAMS} pages are live, which is the maximum\n\n"
@@ -111,6 +115,8 @@ class ConsoleApp:
         self._decoder = _new_decoder(schema_registry_url)
         self._scheme = endpoint.scheme
         self._templates = _new_environment()
+        self._loaded: set[str] = set()
+        """The names of templates that are compiled."""
         self._render_s: dict[str, float] = {}
         """The time that each page last took to be rendered, by path."""
         self._open_pages = 0
@@ -164,24 +170,29 @@ class ConsoleApp:
         except ValueError as error:
             return self._error_page(400, f"{error}")
         url = f"{self._scheme}://{request.headers.get('host', 'HOST')}"
-        answer = self._render(
-            page.template,
-            200,
-            {
-                "title": content.title or page.title,
-                "section": page.section or page.path,
-                "here": url_of(page.path, **_without_seen(query)),
-                "commands": [
-                    line
-                    for each in content.commands
-                    for line in self._source.command_lines(each, url)
-                ],
-                "changes": self._changes_url(page, content),
-                **content.values,
-            },
-        )
+        values = {
+            "title": content.title or page.title,
+            "section": page.section or page.path,
+            "here": url_of(page.path, **_without_seen(query)),
+            "commands": [
+                line for each in content.commands for line in self._source.command_lines(each, url)
+            ],
+            "changes": self._changes_url(page, content),
+            **content.values,
+        }
+        if page.template not in self._loaded:
+            await asyncio.to_thread(self._load, page.template)
+        # A large page takes many milliseconds.
+        pieces = self._pieces(page.template, values)
+        text = "".join([each async for each in in_turns(pieces, _PIECES_PER_TURN)])
         self.note_render(page.path, loop.time() - started)
-        return answer
+        return _page(200, text)
+
+    def _load(self, template: str) -> None:
+        """Compile a template and those that it uses, which takes up to some tenths of a second."""
+        for name in (*_SHARED_TEMPLATES, template):
+            self._templates.get_template(name)
+        self._loaded.add(template)
 
     def note_render(self, path: str, seconds: float) -> None:
         """Note how long a page took to be made."""
@@ -263,7 +274,11 @@ class ConsoleApp:
         return max(MIN_INTERVAL_S, self._render_s.get(path, 0.0) * self._open_pages / MAX_SHARE)
 
     def _render(self, template: str, status: int, values: Mapping[str, Any]) -> Response:
-        text = self._templates.get_template(template).render(
+        return _page(status, "".join(self._pieces(template, values)))
+
+    def _pieces(self, template: str, values: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the parts of a page."""
+        return self._templates.get_template(template).generate(
             {
                 "cluster": self._source.name,
                 "source": self._source,
@@ -272,7 +287,6 @@ class ConsoleApp:
                 **values,
             }
         )
-        return HTMLResponse(text, status, {"cache-control": "no-store"})
 
     def _plain(self, template: str, status: int, values: Mapping[str, Any]) -> Response:
         """Return a page that is in no section."""
@@ -308,6 +322,10 @@ class ConsoleApp:
         """Answer an exception; uvicorn logs it."""
         del request, error
         return self._error_page(500, _BUG_MESSAGE)
+
+
+def _page(status: int, text: str) -> Response:
+    return HTMLResponse(text, status, {"cache-control": "no-store"})
 
 
 class _Headers:

@@ -27,6 +27,8 @@ def visible(text: object, limit: int = MAX_TEXT) -> str:
     Templates escape what is markup.
     """
     cut = truncate(f"{text}", limit)
+    if cut.isprintable():  # for speed: nearly all are
+        return cut
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
         for each in cut

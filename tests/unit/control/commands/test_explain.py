@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
+from random import Random
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kafkalite.control.command_table import CommandError
-from kafkalite.control.commands.explain import COMMANDS, Explain, FollowHistory
+from kafkalite.control.commands.explain import (
+    COMMANDS,
+    Explain,
+    FollowHistory,
+    HistoryEntry,
+    NamedMember,
+    member_names,
+    named_texts,
+)
 from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
 from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from kafkalite.server.broker import Broker
 
 
@@ -154,3 +166,21 @@ def _entry(event: str) -> dict[str, object]:
     entry: dict[str, object] = json.loads(data.removeprefix("data: "))
     assert (number, kind) == (f"id: {entry['number']}", "event: entry")
     return entry
+
+
+def test_ids_of_members_in_texts_are_replaced_by_names() -> None:
+    ids = ("a", "a.b", "app-1", "app-1 (x)")
+    members = tuple(NamedMember(each, f"client {each}", "host") for each in ids)
+    pattern = r"(?<![\w+/-])(?:app-1 \(x\)|app-1|a\.b|a)(?![\w+/-])"
+    random = Random(1)  # noqa: S311 - a seed of a test
+    for number in range(300):
+        text = "".join(random.choices((*ids, " ", ",", "-", "b", "\u03a9", "app-1"), k=12))
+        entry = HistoryEntry(
+            number, "g", None, None, None, "joined", text, {}, 1, 1, "", 1, "", members
+        )
+        names = member_names([entry])
+        assert named_texts([entry]) == [re.sub(pattern, _name_in(names), text)]
+
+
+def _name_in(names: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda match: names[match[0]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.control.connection import Limits
 from kafkalite.control.console.access import SECURITY_HEADERS, Endpoint
 from kafkalite.control.console.app import MAX_SHARE, MAX_STREAMS, MIN_INTERVAL_S, ConsoleApp
 from kafkalite.control.console.source import Subject
@@ -14,6 +15,7 @@ from kafkalite.control.token import ControlToken
 from kafkalite.coordinator.contract import Event
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.console.served_console import ServedConsole, served_console
+from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, MutableMapping
@@ -170,6 +172,19 @@ async def test_a_browser_learns_that_there_are_too_many_live_pages(console: Serv
     for each in streams:
         await each.aclose()
     assert len(console.broker.history.watchers) == 0
+
+
+def test_live_pages_leave_connections_for_other_requests() -> None:
+    assert Limits().connections >= 2 * MAX_STREAMS
+
+
+async def test_a_large_page_is_made_in_small_steps(console: ServedConsole) -> None:
+    await console.members.commit("shop", 1)
+    for number in range(100):
+        facts = {"group": "shop", "number": number}
+        console.broker.history.add(Event("shop", "joined", f"{number}", facts), number)
+    await console.get("/group", group="shop")
+    assert await turns_of(console.get("/group", group="shop")) >= 4
 
 
 async def test_changes_while_a_browser_does_not_read_are_one_event(console: ServedConsole) -> None:
