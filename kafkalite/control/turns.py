@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafkalite.config.typed_json import fields_of, json_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 
     from kafkalite.control.command_table import Command
     from kafkalite.server.broker import Broker
@@ -32,6 +32,17 @@ async def in_turns(entries: Iterable[T], per_turn: int = _ENTRIES_PER_TURN) -> A
         yield each
         if number % per_turn == 0:
             await asyncio.sleep(0)
+
+
+async def result_in_turns(steps: Generator[None, None, T]) -> T:
+    """Return the result of a task, and let other tasks run after each of its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 async def sorted_in_turns(entries: Iterable[T], key: Callable[[T], Any]) -> AsyncIterator[T]:

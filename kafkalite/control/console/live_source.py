@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
@@ -27,7 +28,7 @@ from kafkalite.control.time_travel.logs import RunningLogs
 from kafkalite.control.time_travel.points import Point
 from kafkalite.control.time_travel.replay import partition_of_key
 from kafkalite.control.time_travel.view import PastView
-from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
+from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns, result_in_turns
 from kafkalite.control.waiting import Changes, deadline_after
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.errors import KafkaError
@@ -66,6 +67,7 @@ class LiveSource:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._past_lock = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -82,7 +84,9 @@ class LiveSource:
 
     async def past_group(self, group: str, at_ms: int) -> GroupStatus:
         """Return a group as it was at a time; raises TimeTravelError if that is not known."""
-        return self._view(at_ms).group(group)
+        # One after another: each takes turns, and a slider asks for many.
+        async with self._past_lock:
+            return await result_in_turns(self._view(at_ms).group_steps(group))
 
     def _view(self, at_ms: int) -> PastView:
         return PastView(RunningLogs(running_cluster(self._broker)), Point(time_ms=at_ms))

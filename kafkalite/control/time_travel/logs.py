@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
 
 _CHUNK_BYTES: Final = 4 << 20
+_RUNNING_CHUNK_BYTES: Final = 128 << 10
+"""The same for logs of a running cluster, whose clients wait while a chunk is read."""
 _SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
 
@@ -80,7 +82,7 @@ class SegmentPart(NamedTuple):
         segment = self.log.segments[self.slot]
         position = 0
         while position < segment.size:
-            data = segment.read(position, segment.size, _CHUNK_BYTES, at_least_one=True)
+            data = segment.read(position, segment.size, _RUNNING_CHUNK_BYTES, at_least_one=True)
             if not data:
                 return
             yield data

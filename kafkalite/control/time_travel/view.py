@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.group_reader import status_of_past
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
     from kafkalite.control.transaction_reader import TransactionStatus
     from kafkalite.metadata.image import TopicImage
     from kafkalite.shares.state import ShareState
+
+
+_RECORDS_PER_STEP: Final = 20
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""The steps of a task, so that others can work meanwhile; it returns the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +92,14 @@ class PastView:
     @property
     def image(self) -> MetadataImage:
         """The metadata at the time; with an offset, the latest metadata."""
+        return result_of(self._image_steps())
+
+    def _image_steps(self) -> Steps[MetadataImage]:
         if self._image is None:
             point = LATEST if self.point.time_ms is None else self.point
-            self._image = self._image_at(point)
+            replay = new_replay(self._source, METADATA_TOPIC, 0, None, MetadataImage())
+            scan = yield from self._read(METADATA_TOPIC, 0, replay, point)
+            self._image = replay.machine.next_image(MetadataImage(), scan.end_offset)[0]
         return self._image
 
     def group(self, group_id: str) -> GroupStatus:
@@ -94,7 +107,11 @@ class PastView:
 
         End offsets and lag are None, and so is the coordinator.
         """
-        replay, where, _ = self._replayed(OFFSETS_TOPIC, group_id, needle_of(group_id))
+        return result_of(self.group_steps(group_id))
+
+    def group_steps(self, group_id: str) -> Steps[GroupStatus]:
+        """Do the same as `group` in steps."""
+        replay, where, _ = yield from self._replayed(OFFSETS_TOPIC, group_id, needle_of(group_id))
         machine = replay.machine
         group = machine.group(group_id)
         if group is None:
@@ -104,14 +121,15 @@ class PastView:
     def committed(self, group_id: str, topic: str, partition: int) -> int | None:
         """Return the committed offset of a group; None without one."""
         needle = commit_needle(group_id, topic, partition)
-        replay, _, _ = self._replayed(OFFSETS_TOPIC, group_id, needle)
+        replay, _, _ = result_of(self._replayed(OFFSETS_TOPIC, group_id, needle))
         found = replay.machine.offsets.of_group(group_id).get(topic, {}).get(partition)
         return None if found is None else found.offset
 
     def transaction(self, transactional_id: str) -> TransactionStatus:
         """Return a transactional id with its transaction; raises TimeTravelError."""
-        replay, where, _ = self._replayed(
-            TRANSACTION_STATE_TOPIC, transactional_id, needle_of(transactional_id)
+        needle = needle_of(transactional_id)
+        replay, where, _ = result_of(
+            self._replayed(TRANSACTION_STATE_TOPIC, transactional_id, needle)
         )
         found = {each.transactional_id: each for each in replay.machine.transactions()}
         transaction = found.get(transactional_id)
@@ -125,7 +143,8 @@ class PastView:
     def share_partition(self, group_id: str, topic: str, partition: int) -> ShareState | None:
         """Return the stored state of a share partition; None without one."""
         key = ShareKey(group_id, self._topic(topic).topic_id, partition)
-        replay, where, scan = self._replayed(SHARE_STATE_TOPIC, key.text, needle_of(group_id))
+        needle = needle_of(group_id)
+        replay, where, scan = result_of(self._replayed(SHARE_STATE_TOPIC, key.text, needle))
         state: ShareState | None = replay.machine.state(key)
         if state is None and scan.first_gap is not None:
             raise TimeTravelError(
@@ -172,11 +191,12 @@ class PastView:
             pass
         return scan.end_offset
 
-    def _replayed(self, topic: str, key: str, needle: bytes) -> tuple[Replay, str, Scan]:
+    def _replayed(self, topic: str, key: str, needle: bytes) -> Steps[tuple[Replay, str, Scan]]:
         """Return the replay of the log with a key, the point as in a sentence, and the scan."""
-        partition = partition_of_key(self.image, topic, key)
-        replay = new_replay(self._source, topic, partition, (needle,), self.image)
-        scan = self._read(topic, partition, replay, self.point)
+        image = yield from self._image_steps()
+        partition = partition_of_key(image, topic, key)
+        replay = new_replay(self._source, topic, partition, (needle,), image)
+        scan = yield from self._read(topic, partition, replay, self.point)
         end_offset = self.point.end_offset
         if scan.is_complete and end_offset is not None and end_offset > scan.end_offset:
             raise TimeTravelError(
@@ -193,17 +213,28 @@ class PastView:
         on_log = "" if end_offset is None else f" of {scan.log.name}"
         return replay, f"{self.point}{on_log}", scan
 
-    def _read(self, topic: str, partition: int, replay: Replay, point: Point) -> Scan:
+    def _read(self, topic: str, partition: int, replay: Replay, point: Point) -> Steps[Scan]:
         scan = Scan(self._source.log(topic, partition), point, replay.needles)
-        for _ in applied_records(scan, replay):
-            pass
+        applied = 0
+        for batch in scan:
+            if batch is None:
+                yield
+                continue
+            for _ in replay.apply(batch, point.end_offset):
+                applied += 1
+                if applied % _RECORDS_PER_STEP == 0:
+                    yield
         return scan
 
-    def _image_at(self, point: Point) -> MetadataImage:
-        replay = new_replay(self._source, METADATA_TOPIC, 0, None, MetadataImage())
-        scan = self._read(METADATA_TOPIC, 0, replay, point)
-        image: MetadataImage = replay.machine.next_image(MetadataImage(), scan.end_offset)[0]
-        return image
+
+def result_of(steps: Steps[T]) -> T:
+    """Return the result of a task after all of its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def applied_records(scan: Scan, replay: Replay) -> Iterator[Applied]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.typed_json import to_json
 from kafkalite.control.group_status import GroupList, ListedGroup
-from kafkalite.control.turns import in_turns, json_pieces, sorted_in_turns
+from kafkalite.control.turns import in_turns, json_pieces, result_in_turns, sorted_in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Generator
 
 
 async def turns_of(work: Awaitable[object]) -> int:
@@ -49,6 +49,21 @@ async def test_few_entries_are_read_without_a_pause() -> None:
             pass
 
     assert await turns_of(consume()) == 0
+
+
+async def test_other_tasks_run_between_the_steps_of_a_task() -> None:
+    def steps() -> Generator[None, None, str]:
+        for _ in range(5):
+            yield
+        return "done"
+
+    found: list[object] = []
+
+    async def consume() -> None:
+        found.append(await result_in_turns(steps()))
+
+    assert await turns_of(consume()) == 5
+    assert found == ["done"]
 
 
 async def test_the_text_in_pieces_is_that_of_the_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.api_keys import ApiKey
 from tests.unit.control.console.served_console import NOW_MS, ServedConsole, served_console
+from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,6 +42,19 @@ async def test_a_group_is_returned_as_it_was(console: ServedConsole) -> None:
     assert offset.offset == 1
     with pytest.raises(TimeTravelError, match="there is no group 'shop'"):
         await console.source.past_group("shop", NOW_MS - 1)
+
+
+async def test_other_tasks_run_while_an_earlier_group_is_read(console: ServedConsole) -> None:
+    for offset in range(450):
+        await console.members.commit("shop", offset)
+    found = []
+
+    async def read() -> None:
+        found.append(await console.source.past_group("shop", NOW_MS))
+
+    # Each turn applies 20 records.
+    assert await turns_of(asyncio.gather(read(), read())) >= 40
+    assert [each.offsets[0].offset for each in found] == [449, 449]
 
 
 async def test_reading_does_not_start_the_log_of_requests(console: ServedConsole) -> None:
