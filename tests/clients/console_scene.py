@@ -32,6 +32,7 @@ PAGES: Final = {
     "requests": "/requests",
     "request": "/request?number=1",
     "entry": "/entry?entry=1",
+    "traffic": "/traffic?topic=payments&partition=0&offset=0",
     "faults": "/faults",
     "controls": "/controls",
     "error": "/group?group=missing",

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafkalite.testing import Broker
@@ -187,6 +187,27 @@ def test_new_records_are_seen_live(tab: Tab, broker: Broker) -> None:
             tab.wait(f"document.querySelector('#live {cell}').textContent === '{shown}'")
         assert tab.evaluate("window.isSamePage")
     assert "Offsets 0 to 4 of 0 to 4" in tab.text()
+    assert tab.errors() == []
+
+
+def test_a_record_of_a_client_leads_to_its_requests(tab: Tab, broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for _ in range(2):
+        producer.produce("orders", b"v", partition=1)
+        producer.flush()
+    with new_consumer(broker, "reader") as consumer:
+        consumer.assign([TopicPartition("orders", 1, 1)])
+        message = consumer.poll(10)
+    assert message is not None
+    open_console(tab, broker, f"/record?topic=orders&partition=1&offset=1&token={TOKEN}")
+    tab.evaluate("document.querySelector('a[href*=traffic]').click()")
+    tab.wait("location.pathname === '/console/traffic' && document.readyState === 'complete'")
+    rows = (
+        "[...document.querySelectorAll('.requests tbody tr')].map((row) => row.cells[2].innerText)"
+    )
+    assert [each.split()[0] for each in tab.evaluate(rows)] == ["Produce", "Fetch"]
+    tab.evaluate("document.querySelector('.requests a[href*=number]').click()")
+    tab.wait_for_text("orders-1, offset 1")
     assert tab.errors() == []
 
 

@@ -34,7 +34,7 @@ from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
@@ -176,6 +176,28 @@ class LiveSource:
                 if len(found) == limit:
                     break
         return found
+
+    async def find_requests(
+        self, selected: RequestFilter, is_match: Callable[[RecordedRequest], bool], limit: int
+    ) -> RequestPage:
+        """Return the latest requests that are selected and match; none if they are not logged."""
+        if not self.logs_requests:
+            return RequestPage((), 0, 0, 0)
+        log = self._broker.request_log
+        found: list[RecordedRequest] = []
+        examined = 0
+        async for each in in_turns(log.after(0)[::-1], _COMPARED_PER_TURN):
+            if not selected.matches(each):
+                continue
+            examined += 1
+            request = recorded(each)
+            if is_match(request):
+                found.append(request)
+            if len(found) == limit or examined == MAX_EXAMINED:
+                break
+            if examined % REQUESTS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return RequestPage(found, log.last_number, examined, len(log))
 
     async def request(self, number: int) -> RecordedRequest | None:
         """Return the request with a number; None if the log does not have it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
@@ -249,6 +249,14 @@ class ConsoleSource(Protocol):
         self, selected: RequestFilter, at_ms: int, limit: int
     ) -> Sequence[RecordedRequest]:
         """Return selected requests that were served at a time, newest first."""
+
+    async def find_requests(
+        self, selected: RequestFilter, is_match: Callable[[RecordedRequest], bool], limit: int
+    ) -> RequestPage:
+        """Return the latest requests that are selected, and for which a function returns True.
+
+        All of the log is searched, until a limited number of selected requests were examined.
+        """
 
     async def request(self, number: int) -> RecordedRequest | None:
         """Return the request with a number; None if the log does not have it any more."""

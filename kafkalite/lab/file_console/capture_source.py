@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+_MAX_EXAMINED: Final = 5_000
+"""The maximum number of requests, the latest, that are compared with a record."""
 MAX_COMMITS: Final = 2_000
 """The maximum number of commits of a group, the latest, that are returned."""
 _CACHED_GROUPS: Final = 2
@@ -341,6 +343,30 @@ class CaptureSource:
             if self._index.was_served_at(number, from_ns, until_ns) and is_selected(number):
                 found.append(number)
         return [self._recorded(each) for each in reversed(found)]
+
+    async def find_requests(
+        self, selected: RequestFilter, is_match: Callable[[RecordedRequest], bool], limit: int
+    ) -> RequestPage:
+        """Return the latest requests that are selected and match."""
+        return await asyncio.to_thread(self._find_requests, selected, is_match, limit)
+
+    def _find_requests(
+        self, selected: RequestFilter, is_match: Callable[[RecordedRequest], bool], limit: int
+    ) -> RequestPage:
+        count = len(self._index)
+        is_selected = self._index.matching(selected)
+        found: list[RecordedRequest] = []
+        examined = 0
+        for number in range(count, 0, -1):
+            if not is_selected(number):
+                continue
+            examined += 1
+            request = self._recorded(number)
+            if is_match(request):
+                found.append(request)
+            if len(found) == limit or examined == _MAX_EXAMINED:
+                break
+        return RequestPage(found, count, examined, count)
 
     async def request(self, number: int) -> RecordedRequest | None:
         """Return the request with a number, with its records and the number of its packet."""

@@ -382,6 +382,13 @@ class DirectorySource:
         del selected, at_ms, limit
         return ()
 
+    async def find_requests(
+        self, selected: RequestFilter, is_match: Callable[[RecordedRequest], bool], limit: int
+    ) -> RequestPage:
+        """Return no requests."""
+        del selected, is_match, limit
+        return RequestPage((), 0, 0, 0)
+
     async def request(self, number: int) -> RecordedRequest | None:
         """Return None."""
         del number

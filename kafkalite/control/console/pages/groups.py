@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.control.commands.explain import Explain, member_names, named_texts
 from kafkalite.control.commands.groups import DeleteGroup, ListGroups, ShowGroup
 from kafkalite.control.console.command_forms import sender
+from kafkalite.control.console.coordinator_values import log_of_key
 from kafkalite.control.console.page import (
     Action,
     Content,
@@ -23,14 +24,15 @@ from kafkalite.control.group_reader import UnknownGroupError
 from kafkalite.control.group_status import dead_group
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.coordinator.event_history import DEFAULT_EXPLAIN_ENTRIES, REFUSAL_KINDS
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from kafkalite.control.console.page import View
     from kafkalite.control.group_status import GroupStatus, ListedGroup
 
 _PATH: Final = "/groups"
-_MAX_OFFSETS: Final = 200
-_MAX_MEMBERS: Final = 100
+_LIMITS: Final = {"max_offsets": 200, "max_members": 100}
+"""The maximum numbers of rows of the tables of offsets and members."""
 
 
 async def _groups(view: View) -> Content:
@@ -97,10 +99,10 @@ async def _group(view: View) -> Content:
             "entries": shown[::-1],
             "refusals": sum(each.times for each in entries if each.kind in REFUSAL_KINDS),
             "names": names,
-            "max_offsets": _MAX_OFFSETS,
-            "max_members": _MAX_MEMBERS,
+            **_LIMITS,
             "lag": _total_lag(status),
             "logs_requests": view.source.logs_requests,
+            **await log_of_key(view.source, OFFSETS_TOPIC, group),
         },
         title=f"Group {name_text(group)}",
         commands=(ShowGroup(group), Explain(group=group), DeleteGroup(group)),

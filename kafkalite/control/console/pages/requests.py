@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.config.typed_json import fields_of, read
 from kafkalite.control.commands.explain import Explain
 from kafkalite.control.commands.faults import ListFaults
 from kafkalite.control.commands.requests import ListRequests, StopRequestLog
+from kafkalite.control.commands.topics import ListTopics, ShowTopic
 from kafkalite.control.console.page import (
     Action,
     Content,
@@ -15,21 +18,30 @@ from kafkalite.control.console.page import (
     Page,
     Section,
 )
+from kafkalite.control.console.record_traffic import APIS, spans_of
 from kafkalite.control.console.source import NEWEST, RequestsUntil, Subject
+from kafkalite.control.console.texts import name_text
 from kafkalite.control.request_filter import RequestFilter
 from kafkalite.gateway.fault_rules import api_keys_by_name, describe_rule, error_codes_by_name
 from kafkalite.ports.times import instant_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.control.commands.explain import HistoryEntry
     from kafkalite.control.commands.requests import RecordedRequest
     from kafkalite.control.console.forms import Query
     from kafkalite.control.console.page import View
+    from kafkalite.control.console.record_traffic import RecordSpan
+    from kafkalite.control.console.source import RequestPage
 
 _PATH: Final = "/requests"
 _ROWS: Final = 60
+_MAX_OF_RECORD: Final = 50
+"""The maximum number of requests of each API that a page about a record shows."""
+_MAX_SPANS: Final = 12
+_MAX_RESOLVED: Final = 50
+_MAX_OFFSET: Final = 2**63 - 1
 _MAX_SERVED: Final = 200
 """The maximum number of requests at one time that are compared with an event."""
 _NUMBERS: Final = frozenset(("node", "since"))
@@ -94,6 +106,7 @@ async def _request(view: View) -> Content:
             "request": found,
             "fault": await _fault(view, found.fault),
             "entries": await _entries(view, found),
+            "records": await _records_of(view, found),
         },
         title=f"Request {number}",
         commands=(ListRequests(since=number - 1),),
@@ -129,6 +142,62 @@ async def _entries(view: View, found: RecordedRequest) -> Sequence[HistoryEntry]
 
 def _number_of(entry: HistoryEntry) -> int:
     return entry.number
+
+
+async def _of_record(view: View) -> Content:
+    """Return the requests that wrote a record, and whose answers had it."""
+    query = view.query
+    topic, partition = query.text("topic"), query.whole("partition", 0)
+    offset = query.whole("offset", 0, maximum=_MAX_OFFSET)
+    names = {topic, *(await _topic_ids(view, (topic,)))}
+
+    def has_record(request: RecordedRequest) -> bool:
+        return any(each.has(names, partition, offset) for each in spans_of(request))
+
+    found: dict[str, RequestPage] = {}
+    for api in APIS:
+        selected = read(RequestFilter, {"api": api}, "the filter")
+        found[api] = await view.source.find_requests(selected, has_record, _MAX_OF_RECORD)
+    writes, *reads = found.values()
+    return Content(
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "writes": writes.requests,
+            "reads": [request for page in reads for request in page.requests],
+            "examined": sum(page.examined for page in found.values()),
+            "logs_requests": view.source.logs_requests,
+        },
+        title=f"Requests of {name_text(topic)}-{partition}, offset {offset}",
+        commands=tuple(
+            ListRequests(**_fields_of(read(RequestFilter, {"api": api}, "the filter")))
+            for api in APIS
+        ),
+    )
+
+
+async def _topic_ids(view: View, names: Iterable[str]) -> Mapping[str, str]:
+    """Return the names of topics by their ids, of those that exist."""
+    found = {}
+    for name in names:
+        with suppress(ValueError):
+            found[(await view.source.ask(ShowTopic(name))).topic_id] = name
+    return found
+
+
+async def _records_of(view: View, request: RecordedRequest) -> Sequence[RecordSpan]:
+    """Return the records that a request wrote or returned, with the names of their topics."""
+    spans = [*islice(spans_of(request), _MAX_SPANS)]
+    if not spans:
+        return ()
+    names = [*request.topics[:_MAX_SPANS]]
+    if not names:  # a fetch session names topics in its first request only
+        with suppress(ValueError):
+            listed = (await view.source.ask(ListTopics())).topics
+            names = [each.name for each in listed[:_MAX_RESOLVED]]
+    by_id = await _topic_ids(view, names)
+    return [each._replace(topic=by_id.get(each.topic, each.topic)) for each in spans]
 
 
 async def _of_entry(view: View) -> Content:
@@ -180,6 +249,7 @@ SECTION: Final = Section(
         Page(_PATH, "Requests", "requests.html.j2", _requests),
         Page("/request", "Request", "request.html.j2", _request, section=_PATH),
         Page("/entry", "Requests of an event", "entry.html.j2", _of_entry, section=_PATH),
+        Page("/traffic", "Requests of a record", "traffic.html.j2", _of_record, section=_PATH),
     ),
     (Action("/requests/log", _start_log), Action("/requests/stop", _stop_log)),
 )

@@ -9,6 +9,7 @@ from kafkalite.control.commands.clock import ShowClock
 from kafkalite.control.commands.records import DEFAULT_READ, ReadRecords
 from kafkalite.control.commands.topics import CreateTopic, DeleteTopic, ListTopics, ShowTopic
 from kafkalite.control.console.command_forms import inputs_of, sender
+from kafkalite.control.console.coordinator_values import decoded_records
 from kafkalite.control.console.page import (
     Action,
     Content,
@@ -123,8 +124,7 @@ async def _records(view: View) -> Content:
         _ROWS,
     )
     window = await view.source.records(search)
-    contents = [part for each in window.records for part in (each.key, each.value)]
-    decoded = await _decoded(view, contents)
+    decoded = await _decoded(view, topic.name, window.records)
     fields = {
         "topic": topic.name,
         "partition": partition,
@@ -201,11 +201,16 @@ def _earlier(window: RecordWindow, search: RecordSearch) -> int | None:
     return max(window.first_offset, window.start - search.limit)
 
 
-async def _decoded(view: View, contents: Sequence[bytes | None]) -> Mapping[bytes | None, Decoded]:
-    """Return the keys and values that have a schema in the registry, unless others are wished."""
-    if view.decoder is None or _format(view.query) != AUTO:
+async def _decoded(
+    view: View, topic: str, records: Sequence[BrowsedRecord]
+) -> Mapping[bytes | None, Decoded]:
+    """Return the keys and values that have a schema, unless another format is selected."""
+    if _format(view.query) != AUTO:
         return {}
-    return await view.decoder.decode(contents)
+    found = decoded_records(topic, records)
+    if found or view.decoder is None:
+        return found
+    return await view.decoder.decode(part for each in records for part in (each.key, each.value))
 
 
 def _row(
@@ -242,7 +247,7 @@ async def _record(view: View) -> Content:
     fields = {"topic": topic.name, "partition": partition, "offset": record.offset}
     isolation = "read_uncommitted" if record.state in _HIDDEN_STATES else "read_committed"
     command = ReadRecords(topic.name, partition, record.offset, isolation, limit=1)
-    decoded = await _decoded(view, (record.key, record.value))
+    decoded = await _decoded(view, topic.name, (record,))
     return Content(
         {
             "topic": topic,

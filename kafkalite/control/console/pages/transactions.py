@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.commands.explain import Explain, named_texts
 from kafkalite.control.commands.transactions import ListTransactions
+from kafkalite.control.console.coordinator_values import log_of_key
 from kafkalite.control.console.page import (
     Content,
     NotFoundError,
@@ -19,6 +20,7 @@ from kafkalite.control.console.texts import name_text
 from kafkalite.control.console.timeline import transaction_timeline
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.coordinator.event_history import DEFAULT_EXPLAIN_ENTRIES, REFUSAL_KINDS
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,6 +92,7 @@ async def _transaction(view: View) -> Content:
             "entries": [*zip(entries, texts, strict=True)][::-1],
             "refusals": sum(each.times for each in entries if each.kind in REFUSAL_KINDS),
             "fenced": _last_fencing(entries).get(name),
+            **await log_of_key(view.source, TRANSACTION_STATE_TOPIC, name),
         },
         title=f"Transactional id {name_text(name)}",
         commands=(Explain(transactional_id=name), ListTransactions()),

@@ -63,15 +63,16 @@ class ServedConsole:
         response: Any = None,  # noqa: ANN401 - as above
         client_id: str = "app",
         fault: str | None = None,
+        version: int = 4,
     ) -> None:
-        """Log a request of a client with its answer, in version 4."""
+        """Log a request of a client with its answer."""
         context = ConnectionContext(
             node=self.members.cluster.nodes[1],
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
             client_id=client_id,
         )
-        exchange = new_exchange(context, request, 4)
+        exchange = new_exchange(context, request, version)
         if fault is not None:
             exchange.note_fault(fault)
         self.broker.request_log.observe(end(exchange, response))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kafkalite.config.typed_json import read
+from kafkalite.control.commands.records import NewRecordFields, ProduceRecords
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.fault_rules import Rule, describe_rule
+from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.control.console.served_console import HOSTILE, ServedConsole, served_console
+from tests.unit.storage.logs import batch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -121,6 +126,76 @@ async def test_an_event_leads_to_its_request(console: ServedConsole) -> None:
     assert "number=1" not in text
     assert "a timer caused the event" in await console.get("/entry", entry=expired.number)
     assert "has no entry with number 99" in await console.get("/entry", 404, entry=99)
+
+
+def log_produce(console: ServedConsole, offset: int, topic: str = "orders") -> None:
+    data = ProduceRequest.PartitionProduceData(index=0, records=memoryview(batch(b"a", b"b").data))
+    answer = ProduceResponse.PartitionProduceResponse(index=0, base_offset=offset)
+    console.log(
+        ProduceRequest(
+            acks=1,
+            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+        ),
+        ProduceResponse(
+            responses=[
+                ProduceResponse.TopicProduceResponse(name=topic, partition_responses=[answer])
+            ]
+        ),
+    )
+
+
+async def test_a_record_leads_to_its_requests_and_back(console: ServedConsole) -> None:
+    await ProduceRecords("orders", (NewRecordFields("v"),) * 2, 0).perform(console.broker)
+    record: Any = {"topic": "orders", "partition": 0, "offset": 1}
+    assert "/console/traffic" not in await console.get("/record", **record)
+    assert "Requests are not logged" in await console.get("/traffic", **record)
+    log_produce(console, 0)
+    log_produce(console, 2)
+    data = FetchResponse.PartitionData(
+        partition_index=0, records=memoryview(batch(b"a", b"b").data)
+    )
+    answer = FetchResponse.FetchableTopicResponse(topic="orders", partitions=[data])
+    console.log(FetchRequest(topics=[]), FetchResponse(responses=[answer]))
+    assert "/console/traffic?topic=orders" in await console.get("/record", **record)
+    text = await console.get("/traffic", **record)
+    written, returned = text.split("It was returned by")
+    assert "number=1" in written
+    assert "number=2" not in text
+    assert "number=3" in returned
+    assert "3 requests of Produce, Fetch and ShareFetch examined" in text
+    text = await console.get("/request", number=1)
+    assert "offset=0" in text
+    assert "orders-0, offsets 0 to 1" in text
+    missing = await console.get("/traffic", topic="orders", partition=0, offset=9)
+    assert "No request that wrote the record is in the log" in missing
+    assert "<script>alert" not in await console.get("/traffic", topic=HOSTILE)
+
+
+async def test_a_topic_id_leads_to_the_record(console: ServedConsole) -> None:
+    answer = FetchResponse.FetchableTopicResponse(
+        topic_id=console.members.topic_id(),
+        partitions=[
+            FetchResponse.PartitionData(partition_index=1, records=memoryview(batch(b"a").data))
+        ],
+    )
+    console.log(FetchRequest(topics=[]), FetchResponse(responses=[answer]), version=13)
+    assert "orders-1, offset 0" in await console.get("/request", number=1)
+    text = await console.get("/traffic", topic="orders", partition=1, offset=0)
+    assert "number=1" in text
+
+
+async def test_an_event_leads_to_its_records(console: ServedConsole) -> None:
+    member, _ = await console.members.join_classic("shop")
+    assert member
+    text = await console.get("/group", group="shop")
+    assert "/console/records?topic=__consumer_offsets&amp;partition=0&amp;at=2023-11-14" in text
+    await console.begin_transaction("pay")
+    console.broker.history.add(
+        Event("pay", "initialized", "initialized", {}, Entity.TRANSACTIONAL_ID),
+        console.clock.now_ms(),
+    )
+    text = await console.get("/transaction", id="pay")
+    assert "/console/records?topic=__transaction_state&amp;partition=" in text
 
 
 async def test_nothing_of_a_request_is_markup(console: ServedConsole) -> None:
