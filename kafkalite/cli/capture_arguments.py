@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.output import USAGE_STATUS, exit_with_error
+from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_to_stderr
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _ActionsContainer
@@ -53,6 +53,13 @@ def check_captures(paths: Sequence[str], problems: Problems) -> None:
     for problem in problems:
         if problem.kind is ProblemKind.NOT_A_CAPTURE and problem.file in paths:
             exit_with_error(USAGE_STATUS, f"{problem.file} is not a capture: {problem.detail}")
+
+
+def report_problems(problems: Problems, command: str = "kafkalite show --problems") -> None:
+    """Print the numbers of problems to stderr, and the command that lists them."""
+    if counts := problems.by_kind():
+        kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+        print_to_stderr(f"the captures have problems (see {command}): {kinds}")
 
 
 def _parse_port(text: str) -> int:

@@ -14,13 +14,13 @@ from kafkalite.cli.capture_arguments import (
     add_port_option,
     check_captures,
     check_paths,
+    report_problems,
 )
 from kafkalite.cli.output import (
     USAGE_STATUS,
     exit_with_error,
     os_error_text,
     print_output,
-    print_to_stderr,
 )
 from kafkalite.cli.streams import open_closed_streams, printable
 
@@ -91,6 +91,7 @@ def run(arguments: Namespace) -> None:
     try:
         _check_requests(captures, history)
     except ValueError as error:
+        report_problems(problems)
         exit_with_error(USAGE_STATUS, str(error))
     directories += arguments.data_dir
     try:
@@ -104,9 +105,7 @@ def run(arguments: Namespace) -> None:
     else:
         for line in (*report_lines(result), *(() if rows is None else what_if_lines(rows))):
             print_output(printable(line) + "\n")
-    if counts := problems.by_kind():
-        kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
-        print_to_stderr(f"the captures have problems (see kafkalite show --problems): {kinds}")
+    report_problems(problems)
     if result.violations:
         raise SystemExit(_VIOLATION_STATUS)
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.capture_arguments import add_port_option, check_captures, check_paths
-from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_output, print_to_stderr
+from kafkalite.cli.capture_arguments import (
+    add_port_option,
+    check_captures,
+    check_paths,
+    report_problems,
+)
+from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kafkalite.capture.reading.problems import Problems
     from kafkalite.coordinator.event_history import Entry
+    from kafkalite.lab.checker.groups.requests import GroupRequests
 
 _OF_BROKERS: Final = ("transactional_id", "topic", "client", "at", "follow", "control")
 """Arguments that only a broker can answer."""
@@ -42,6 +47,7 @@ def run(arguments: Namespace) -> None:
     # Imported here: other commands to a broker start faster without them.
     from kafkalite.capture.reading.problems import Problems  # noqa: PLC0415
     from kafkalite.control.commands.explain import json_of, lines_of  # noqa: PLC0415
+    from kafkalite.lab.checker.groups.requests import captured_requests  # noqa: PLC0415
 
     open_closed_streams()
     try:
@@ -50,19 +56,19 @@ def run(arguments: Namespace) -> None:
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     problems = Problems()
-    try:
-        entries = _entries(arguments, problems)
-    except ValueError as error:
-        exit_with_error(USAGE_STATUS, str(error))
+    requests = captured_requests(arguments.capture, problems, ports=arguments.port)
     check_captures(arguments.capture, problems)
+    try:
+        entries = _entries(arguments, requests)
+    except ValueError as error:
+        report_problems(problems)
+        exit_with_error(USAGE_STATUS, str(error))
     if arguments.json:
         print_output(json.dumps(json_of(entries), ensure_ascii=False) + "\n")
     else:
         for line in lines_of(entries, has_subjects=arguments.group is None):
             print_output(printable(line) + "\n")
-    if counts := problems.by_kind():
-        kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
-        print_to_stderr(f"the captures have problems (see kafkalite show --problems): {kinds}")
+    report_problems(problems)
 
 
 def _check_arguments(arguments: Namespace) -> None:
@@ -75,14 +81,12 @@ def _check_arguments(arguments: Namespace) -> None:
             )
 
 
-def _entries(arguments: Namespace, problems: Problems) -> list[Entry]:
+def _entries(arguments: Namespace, requests: GroupRequests) -> list[Entry]:
     """Return the selected entries; raises ValueError for an unknown group or an invalid time."""
     from kafkalite.control.commands.explain import since_ms  # noqa: PLC0415 - as in run
-    from kafkalite.lab.checker.groups.requests import captured_requests  # noqa: PLC0415
     from kafkalite.lab.checker.groups.timeline import timeline  # noqa: PLC0415
     from kafkalite.ports.similar_names import similar_names_hint  # noqa: PLC0415
 
-    requests = captured_requests(arguments.capture, problems, ports=arguments.port)
     group = arguments.group
     if not requests.groups:
         raise ValueError(f"no request of a member of a group in {', '.join(arguments.capture)}")

@@ -14,6 +14,7 @@ from kafkalite.cli.capture_arguments import (
     add_port_option,
     check_captures,
     check_paths,
+    report_problems,
 )
 from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_output, print_to_stderr
 from kafkalite.cli.streams import open_closed_streams
@@ -107,9 +108,8 @@ def run(arguments: Namespace) -> None:
 
 def _report_counts(arguments: Namespace, problems: Problems, count: int, printed: int) -> None:
     """Print on stderr that captures have problems, or why there is no output."""
-    if counts := problems.by_kind():
-        kinds = ", ".join(f"{kind}: {number}" for kind, number in counts.items())
-        print_to_stderr(f"the captures have problems (see --problems): {kinds}")
+    if problems.by_kind():
+        report_problems(problems, "--problems")
     elif not count:
         print_to_stderr(f"no requests in {', '.join(arguments.paths)}")
     elif not printed:

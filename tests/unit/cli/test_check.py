@@ -65,6 +65,9 @@ def test_captures_without_requests_do_not_pass(
 ) -> None:
     assert run(str(tmp_path)) == 2
     assert capsys.readouterr().err == f"kafkalite: no requests in {tmp_path}\n"
+    (tmp_path / "text.pcap").write_text("some text")
+    assert run(str(tmp_path)) == 2
+    assert "problems (see kafkalite show --problems): not a capture: 1\n" in capsys.readouterr().err
 
 
 def test_a_data_directory_is_compared_with_a_capture(

@@ -62,7 +62,13 @@ def test_other_arguments_are_refused(
 def test_captures_without_members_have_no_time_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["explain", "--capture", str(tmp_path)])
-    assert ended.value.code == 2
-    assert f"no request of a member of a group in {tmp_path}" in capsys.readouterr().err
+    (tmp_path / "text.pcap").write_text("some text")
+    for path, text in (
+        (tmp_path, f"no request of a member of a group in {tmp_path}"),
+        (tmp_path, "the captures have problems (see kafkalite show --problems): not a capture: 1"),
+        (tmp_path / "text.pcap", "text.pcap is not a capture"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["explain", "--capture", str(path)])
+        assert ended.value.code == 2
+        assert text in capsys.readouterr().err
