@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
-from kafkalite.control.console.access import Endpoint
+from kafkalite.capture.model import Endpoint
+from kafkalite.capture.reading.problems import Problems
+from kafkalite.control.console import access
 from kafkalite.control.console.app import ConsoleApp
+from kafkalite.lab.file_console.capture_index import read_index
 from kafkalite.lab.file_console.capture_pages import SECTIONS
+from kafkalite.lab.file_console.capture_source import CaptureSource
+from tests.captures import damage, traffic
 from tests.unit.control.asgi_client import ask_for_text
+from tests.unit.control.console.served_console import HOSTILE
+from tests.unit.frames import framed
 
 if TYPE_CHECKING:
-    from kafkalite.lab.file_console.capture_source import CaptureSource
+    from pathlib import Path
 
 
 async def page(source: CaptureSource, path: str, status: int = 200) -> str:
-    app = ConsoleApp(source, Endpoint(), SECTIONS).app
+    app = ConsoleApp(source, access.Endpoint(), SECTIONS).app
     answer = await ask_for_text(app, f"/console{path}")
     assert answer.status == status, answer.body
     text: str = answer.body
@@ -71,3 +80,32 @@ async def test_pages_of_a_broker_are_absent(groups_source: CaptureSource) -> Non
         assert f'href="/console{path}"' not in text
         await page(groups_source, path, 404)
     assert "topic must be the name of a topic" in await page(groups_source, "/topic", 400)
+
+
+async def test_nothing_in_a_capture_is_markup(tmp_path: Path) -> None:
+    talk = damage.TcpConnection(Endpoint("10.9.8.7", 40_000), traffic.BROKER, traffic.START_NS)
+    for number in range(2):
+        at_ns = traffic.START_NS + (number + 1) * traffic.MS
+        request, response = traffic.commit_request(HOSTILE, 7), traffic.commit_response()
+        request.member_id = HOSTILE
+        for row in (*request.topics, *response.topics):
+            row.name = HOSTILE
+        response.topics[0].partitions[0].error_code = 25 * number
+        asked = traffic.request_frame(8, 8, number, request)
+        talk.request(at_ns, framed(asked))
+        talk.response(at_ns + 500_000, framed(traffic.response_frame(8, 8, number, response)))
+    path = tmp_path / f"{HOSTILE.replace('/', '|')[:-1]}.pcap"
+    path.write_bytes(damage.capture_file(talk.packets))
+    problems = Problems()
+    index = read_index([str(path)], problems)
+    source = CaptureSource([str(path)], index, problems, [])
+    name = quote(HOSTILE)
+    for page_path in (
+        "/", "/requests", "/request?number=1", f"/group?group={name}", f"/topic?topic={name}",
+        f"/group?group={name}&step=1", f"/entry?group={name}&entry=1", f"/requests?group={name}",
+    ):  # fmt: skip
+        text = re.sub(r'value="[^"]*"', "", await page(source, page_path))
+        assert "<script>" not in text
+        assert "\u202e" not in text
+        assert "\x00" not in text
+    source.close()
