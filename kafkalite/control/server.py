@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from kafkalite.control.token import ControlToken
     from kafkalite.ports.clock import Clock
@@ -85,7 +86,7 @@ class HttpServer(ABC):
         self._tls_server: TlsServer | None = None
 
     @abstractmethod
-    def _new_app(self) -> Starlette:
+    def _new_app(self) -> ASGIApp:
         """Return the application, when the address and the TLS settings are known."""
 
     @property

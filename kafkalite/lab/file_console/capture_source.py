@@ -19,7 +19,9 @@ from kafkalite.control.commands.explain import Explain, Explanation, described
 from kafkalite.control.commands.groups import ListGroups, ShowGroup
 from kafkalite.control.commands.requests import ListRequests, RecordedRequest
 from kafkalite.control.commands.transactions import ListTransactions, TransactionList
+from kafkalite.control.console.assignment_history import MAX_ASSIGNMENTS
 from kafkalite.control.console.command_lines import CommandLines
+from kafkalite.control.console.commit_history import MAX_COMMITS
 from kafkalite.control.console.source import NEWEST, CommitHistory, RequestPage
 from kafkalite.control.group_reader import UnknownGroupError
 from kafkalite.control.group_status import GroupList
@@ -29,6 +31,7 @@ from kafkalite.lab.checker.groups.timeline import timeline
 from kafkalite.lab.file_console.captured_records import records_in
 from kafkalite.lab.file_console.group_states import (
     GroupState,
+    assignments_of,
     commits_of,
     without_silent_members,
 )
@@ -68,8 +71,6 @@ Answer = TypeVar("Answer")
 
 _MAX_EXAMINED: Final = 5_000
 """The maximum number of requests, the latest, that are compared with a record."""
-MAX_COMMITS: Final = 2_000
-"""The maximum number of commits of a group, the latest, that are returned."""
 _CACHED_GROUPS: Final = 2
 _NO_NODE: Final = -1
 
@@ -271,16 +272,18 @@ class CaptureSource:
         return without_silent_members(state.status(), earlier)
 
     async def commits(self, group: str) -> CommitHistory:
-        """Return the latest commits of a group."""
+        """Return the latest commits and assignments of a group."""
         return await asyncio.to_thread(self._commits, group)
 
     def _commits(self, group: str) -> CommitHistory:
         found = self._index.groups.get(group)
         if found is None:
             return CommitHistory((), is_complete=True)
-        all_commits = list(commits_of(self._read_group(group).requests, self._index.topic_names))
-        is_complete = found.is_complete and len(all_commits) <= MAX_COMMITS
-        return CommitHistory(tuple(all_commits[-MAX_COMMITS:]), is_complete)
+        requests, names = self._read_group(group).requests, self._index.topic_names
+        commits = list(commits_of(requests, names))
+        is_complete = found.is_complete and len(commits) <= MAX_COMMITS
+        assignments = list(assignments_of(group, requests, names))[-MAX_ASSIGNMENTS:]
+        return CommitHistory(tuple(commits[-MAX_COMMITS:]), is_complete, assignments)
 
     async def transaction_moments(self, transactional_id: str) -> Sequence[TransactionMoment]:
         """Return the latest states of a transactional id, oldest first."""

@@ -6,7 +6,7 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kafkalite.control.console.source import Commit
+from kafkalite.control.console.source import Commit, MemberAssignment
 from kafkalite.control.group_status import (
     EMPTY,
     GroupMember,
@@ -53,6 +53,9 @@ _NEWS: Final = (
     "active_tasks", "standby_tasks", "topology",
 )  # fmt: skip
 """Fields of a heartbeat that are null if nothing changed."""
+_ABOUT_ALL: Final = frozenset((int(ApiKey.JOIN_GROUP), int(ApiKey.LEAVE_GROUP)))
+_ENDED: Final = -1
+"""The epoch of a member after its end."""
 _NO_COORDINATOR: Final = -1
 _EXPIRED, _JOINED, _MEMBER = "expired", "joined", "member_id"
 
@@ -81,6 +84,10 @@ class GroupState:
         handle = self._HANDLERS.get(seen.api_key)
         if handle is not None:
             handle(self, seen, names)
+
+    def member(self, member_id: str) -> GroupMember | None:
+        """Return a member; None if it is none now."""
+        return self._members.get(member_id)
 
     def status(self) -> GroupStatus:
         """Return the group, without ends of partitions and lags."""
@@ -252,6 +259,31 @@ class GroupState:
         int(ApiKey.TXN_OFFSET_COMMIT): _committed,
         **dict.fromkeys(_MODERN_TYPES, _beaten_modern),
     }
+
+
+def assignments_of(
+    group: str, requests: Iterable[Observation], names: Mapping[bytes, str]
+) -> Iterator[MemberAssignment]:
+    """Yield what members had after requests, whenever it changed, and the ends of members."""
+    state, latest = GroupState(group), dict[str, GroupMember]()
+    for each in requests:
+        state.add(each, names)
+        # The leader's JoinGroup and LeaveGroup may end other members.
+        is_about_all = each.api_key in _ABOUT_ALL
+        for member_id in dict.fromkeys((member_of(each), *(latest if is_about_all else ()))):
+            member, before = state.member(member_id), latest.get(member_id)
+            if member is None:
+                if latest.pop(member_id, None) is not None:
+                    yield MemberAssignment(milliseconds(time_of(each)), member_id, _ENDED, {})
+                continue
+            latest[member_id] = member
+            if before is None or before.assignment != member.assignment:
+                yield MemberAssignment(
+                    milliseconds(time_of(each)),
+                    member_id,
+                    member.epoch,
+                    {row.topic: row.partitions for row in member.assignment},
+                )
 
 
 def without_silent_members(status: GroupStatus, entries: Iterable[Entry]) -> GroupStatus:

@@ -16,7 +16,7 @@ from kafkalite.server.client_warnings import kind_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from kafkalite.control.console.page import Section
     from kafkalite.control.console.source import ConsoleSource
@@ -71,7 +71,7 @@ class FileConsoleServer(HttpServer):
         query = "" if self._token is None else f"?{urlencode({'token': self._token.text})}"
         return f"{self.url}{CONSOLE_PATH}/{query}"
 
-    def _new_app(self) -> Starlette:
+    def _new_app(self) -> ASGIApp:
         assert self._source is not None
         endpoint = Endpoint(
             self._token, allowed_hosts(self._address), self._scheme, self._report_refusal

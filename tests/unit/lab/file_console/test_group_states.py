@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from kafkalite.control.group_status import EMPTY
 from kafkalite.lab.checker.groups.requests import time_of
 from kafkalite.lab.file_console import group_states
-from kafkalite.lab.file_console.group_states import CapturedGroup, GroupState, commits_of
+from kafkalite.lab.file_console.group_states import (
+    CapturedGroup,
+    GroupState,
+    assignments_of,
+    commits_of,
+)
 
 if TYPE_CHECKING:
     import pytest
@@ -80,3 +85,21 @@ def test_accepted_commits_are_found(member_lives: CaptureIndex) -> None:
     commits = list(commits_of(seen, member_lives.topic_names))
     assert {each.topic for each in commits} == {"orders"}
     assert [each.at_ms for each in commits] == sorted(each.at_ms for each in commits)
+
+
+def test_the_partitions_of_members_are_found(member_lives: CaptureIndex) -> None:
+    group = member_lives.groups["classic-works"]
+    seen = [member_lives.observation(number) for number, _ in group.requests()]
+    found = list(assignments_of("classic-works", seen, member_lives.topic_names))
+    names = {each.member_id[:15]: None for each in found}
+    first, second = names
+    steps = [(each.member_id[:15], each.epoch, dict(each.partitions)) for each in found]
+    assert steps == [
+        (first, 1, {}),
+        (first, 1, {"orders": (0, 1, 2, 3)}),
+        (second, 2, {}),
+        (second, 2, {"orders": (2, 3)}),
+        (first, 2, {"orders": (0, 1)}),
+        (second, -1, {}),
+        (first, -1, {}),
+    ]
