@@ -52,6 +52,17 @@ def parse_type(text: str) -> pa.DataType:
     return kind
 
 
+def parse_columns(text: str) -> pa.Schema:
+    """Return the schema of columns in Spark SQL, such as `file string, size bigint`."""
+    tokens = _TOKEN.findall(text)
+    fields, position = [], 0
+    while position < len(tokens):
+        kind, end = _parse(tokens, position + 1)
+        fields.append((tokens[position], kind))
+        position = end + 1
+    return pa.schema(fields)
+
+
 def _parse(tokens: list[str], start: int) -> tuple[pa.DataType, int]:
     word = tokens[start].lower()
     if word == "array":

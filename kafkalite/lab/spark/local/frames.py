@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kafkalite.lab.spark.dataframes import LocalEngineError
-from kafkalite.lab.spark.local.data_types import UNKNOWN, duckdb_name, parse_type, quoted
+from kafkalite.lab.spark.local.data_types import UNKNOWN, duckdb_name, parse_columns, quoted
 from kafkalite.lab.spark.local.expressions import (
     Column,
     Scope,
@@ -454,8 +454,7 @@ class LocalFrame:
     ) -> LocalFrame:
         """Return the batches that a function makes of this table's; the function runs now."""
         if isinstance(schema, str):
-            name, _, kind = schema.partition(" ")
-            schema = pa.schema([(name, parse_type(kind))])
+            schema = parse_columns(schema)
         rows = self.toArrow().combine_chunks()
         batches = rows.to_batches() if rows.num_rows else []
         made = pa.Table.from_batches(list(function(batches)), schema)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kafkalite.lab.spark.local.data_types import duckdb_name, parse_type, quoted, spark_json
+from kafkalite.lab.spark.local.data_types import (
+    duckdb_name,
+    parse_columns,
+    parse_type,
+    quoted,
+    spark_json,
+)
 
 NESTED = "array<struct<name: string, partitions: array<struct<index: int, error: smallint>>>>"
 
@@ -18,6 +24,11 @@ def test_nested_type_is_parsed() -> None:
         ("index", pa.int32()),
         ("error", pa.int16()),
     ]
+
+
+def test_columns_are_parsed() -> None:
+    columns = [("file", pa.string()), ("parts", pa.list_(pa.field("element", pa.binary())))]
+    assert parse_columns("file string, parts array<binary>") == pa.schema(columns)
 
 
 @pytest.mark.parametrize(
