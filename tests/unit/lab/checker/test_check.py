@@ -53,6 +53,7 @@ def test_a_planted_anomaly_is_found(
     assert found_in(cluster) == [expected]
 
 
+@pytest.mark.timeout(7_200)  # in the long profile
 def test_anomalies_are_found_among_regular_traffic_and_no_others() -> None:
     """Each history has regular traffic, and two of three have an anomaly before or after it."""
     for seed in range(HISTORIES):

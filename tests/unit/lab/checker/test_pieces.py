@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kafkalite.lab.checker.check import check
 from kafkalite.lab.checker.collecting import Collector, Observation
 from kafkalite.lab.checker.message_rows import row_of
@@ -82,6 +84,7 @@ def texts(findings: Iterable[Finding]) -> list[str]:
     return sorted(map(repr, findings))
 
 
+@pytest.mark.timeout(7_200)  # in the long profile
 def test_shards_find_the_same_as_a_check_of_the_whole_history() -> None:
     for seed in range(HISTORIES):
         random, cluster = Random(seed), SimulatedCluster()  # noqa: S311 - repeatable
