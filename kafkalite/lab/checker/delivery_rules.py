@@ -379,7 +379,8 @@ def _delivered_twice(
     if position is not None and (latest is not None or not is_other):
         cause, reason = OFFSET_RESET, f"{client} looked up offset {position} and fetched from there"
         if latest is not None and positions.was_removed(key, latest, row.event.sent_ns):
-            cause, reason = EXPIRED_OFFSET, f"its committed offset was gone, so {reason}"
+            gone = f"its committed offset {latest.commit.offset} was gone"
+            cause, reason = EXPIRED_OFFSET, f"{gone}, so {reason}"
     elif is_other:
         # Without a commit, the next member begins at an offset that it looks up.
         cause, reason = REBALANCE, f"{client} fetched the same records after {earlier.event.client}"
@@ -387,7 +388,7 @@ def _delivered_twice(
         cause, reason = POSITION_MOVED_BACK, f"{client} had fetched the same records before"
     committed = (
         f", although the group had committed offset {latest.commit.offset}"
-        if latest is not None and was_committed
+        if latest is not None and was_committed and cause != EXPIRED_OFFSET
         else ""
     )
     return Finding(

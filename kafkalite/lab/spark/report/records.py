@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _TONES: Final = {"violation": BAD, "warning": WARN, "note": GOOD}
 _MAX_ANSWERS: Final = 25
 _LISTED_PROOFS: Final = 10
+_FIRST_WORDS: Final = frozenset(("a", "group", "no", "share", "the"))
+"""Words with which texts of findings begin."""
 
 
 def records(rows_by_query: Mapping[str, Rows]) -> Section:
@@ -77,7 +79,7 @@ def _details(rows_by_query: Mapping[str, Rows], findings: int, shown: int) -> It
 def _answer(row: Row) -> Answer:
     return Answer(
         tone=_TONES[row["severity"]],
-        heading=_sentence(row),
+        heading=_capitalized(_sentence(row)),
         facts=tuple(_facts(row)),
         proofs=tuple(map(_proof, row["proofs"][:_LISTED_PROOFS])),
     )
@@ -85,6 +87,12 @@ def _answer(row: Row) -> Answer:
 
 def _sentence(row: Row) -> str:
     return f"{row['text']}."
+
+
+def _capitalized(sentence: str) -> str:
+    """Return a sentence with a capital letter, unless it begins with the name of a client."""
+    is_word = sentence.partition(" ")[0] in _FIRST_WORDS
+    return sentence[0].upper() + sentence[1:] if is_word else sentence
 
 
 def _facts(row: Row) -> Iterator[str]:

@@ -35,7 +35,7 @@ def test_a_violation_is_an_answer_with_the_culprit_and_the_proofs() -> None:
     )
     (answer,) = section.answers
     assert (section.tone, answer.tone) == (BAD, BAD)
-    assert answer.heading == "group shop never got offsets 410 to 454."
+    assert answer.heading == "Group shop never got offsets 410 to 454."
     assert "client billing at 10.0.0.9" in answer.facts
     (proof,) = answer.proofs
     assert proof.commands == (
