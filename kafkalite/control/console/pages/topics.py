@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.config.typed_json import quote
 from kafkalite.control.commands.clock import ShowClock
 from kafkalite.control.commands.records import DEFAULT_READ, ReadRecords
 from kafkalite.control.commands.topics import CreateTopic, DeleteTopic, ListTopics, ShowTopic
+from kafkalite.control.commands.transactions import ListTransactions
 from kafkalite.control.console.command_forms import inputs_of, sender
 from kafkalite.control.console.coordinator_values import decoded_records
 from kafkalite.control.console.page import (
@@ -252,6 +254,7 @@ async def _record(view: View) -> Content:
         {
             "topic": topic,
             "record": record,
+            "transactional_id": await _transactional_id(view, record),
             "partition": partition,
             "fields": fields,
             "key": show(record.key, wished, decoded.get(record.key)),
@@ -269,6 +272,17 @@ async def _record(view: View) -> Content:
         commands=(command,),
         changes=_changes(RecordSearch(topic.name, partition), is_last=record.state == _OPEN),
     )
+
+
+async def _transactional_id(view: View, record: BrowsedRecord) -> str | None:
+    """Return the transactional id that has the producer of a record of a transaction now."""
+    if not record.state or record.state == "unreadable":
+        return None
+    with suppress(ValueError):
+        for each in (await view.source.ask(ListTransactions())).transactions:
+            if each.producer_id == record.producer_id:
+                return each.transactional_id
+    return None
 
 
 async def _produce(view: View) -> Content:

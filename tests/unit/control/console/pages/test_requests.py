@@ -54,6 +54,7 @@ async def test_requests_are_selected_by_the_conditions_of_the_log(console: Serve
     assert "2 shown, newest first; 2 of 2 logged requests examined" in text
     text = await console.get("/requests", group="shop", error="UNKNOWN_MEMBER_ID", api="Heartbeat")
     assert "1 shown" in text
+    assert 'href="/console/requests?client_id=app">app</a>' in text
     assert "billing" not in text
     assert "/v1/requests?api=Heartbeat&amp;group=shop&amp;error=UNKNOWN_MEMBER_ID" in text
 

@@ -13,11 +13,16 @@ import pytest
 
 from kafkalite.control.commands.records import Header, NewRecordFields, ProduceRecords, ReadRecords
 from kafkalite.control.commands.topics import CreateTopic, ListTopics
+from kafkalite.control.commands.transactions import ListTransactions
+from kafkalite.control.internal_requests import answer_of
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.console.schema_server import schema_server, serialized_values
 from tests.unit.control.console.served_console import HOSTILE, ServedConsole, served_console
 from tests.unit.control.group_members import TOPIC
+from tests.unit.storage.logs import batch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -298,6 +303,22 @@ async def test_pages_with_the_latest_records_are_live(console: ServedConsole) ->
         assert stream == {"page": "/records", **of_partition}
     assert stream_of(await console.get("/records", topic=TOPIC, offset=0)) == {}
     assert stream_of(await console.get("/record", topic=TOPIC, offset=0)) == {}
+
+
+async def test_a_record_of_a_transaction_leads_to_its_id(console: ServedConsole) -> None:
+    await console.begin_transaction("pay")
+    (status,) = (await console.source.ask(ListTransactions())).transactions
+    producer = BatchProducer(status.producer_id, status.producer_epoch, 0)
+    records = batch(b"v", attributes=TRANSACTIONAL, producer=producer).data
+    data = ProduceRequest.PartitionProduceData(index=0, records=memoryview(records))
+    topic = ProduceRequest.TopicProduceData(
+        topic_id=console.members.topic_id(), partition_data=[data]
+    )
+    request = ProduceRequest(transactional_id="pay", acks=-1, timeout_ms=1_000, topic_data=[topic])
+    await answer_of(console.broker, request)
+    text = await console.get("/record", topic=TOPIC, offset=0)
+    assert 'href="/console/transaction?id=pay"' in text
+    assert stream_of(text)["topic"] == TOPIC  # until the transaction has ended
 
 
 async def test_links_of_a_page_have_its_query(console: ServedConsole) -> None:
