@@ -90,7 +90,7 @@ MAX_SHARE: Final = 0.05
 _KEEP_ALIVE_S: Final = 15
 MAX_STREAMS: Final = 32
 """The maximum number of streams of changes: each takes one of the connections of the endpoint."""
-_PIECES_PER_TURN: Final = 500
+_PIECES_PER_TURN: Final = 250
 """The number of parts of a page that are made before other tasks run."""
 _RETRY_MS: Final = 10_000
 _FULL: Final = (
@@ -183,6 +183,7 @@ class ConsoleApp:
         if page.template not in self._loaded:
             await asyncio.to_thread(self._load, page.template)
         # A large page takes many milliseconds.
+        await asyncio.sleep(0)
         pieces = self._pieces(page.template, values)
         text = "".join([each async for each in in_turns(pieces, _PIECES_PER_TURN)])
         self.note_render(page.path, loop.time() - started)

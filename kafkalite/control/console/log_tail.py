@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_RECORDS: Final = 5_000
 """The maximum number of records, the latest, that are read."""
-_CHUNK_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 16 * 1024
 """Bytes that are read before other tasks run."""
 
 
