@@ -203,7 +203,7 @@ def timeline_of(
         lanes.append(Lane(_TOP + LANE_HEIGHT * len(lanes), label, note, bars, found))
 
     add("group", "", list(_rebalances(entries, scale, end_x)), marks.get("", ()))
-    for each in members[:MAX_MEMBERS]:
+    for each in _shown(members, ids):
         name = name_text(names.get(each.member_id, each.member_id))
         bars = [*_member_bars(each, assignments, scale, end_x, name)]
         add(name, "" if each.member_id in ids else "gone", bars, marks.get(each.member_id, ()))
@@ -318,6 +318,15 @@ def _members(entries: Sequence[HistoryEntry], present: Mapping[str, None]) -> li
     for each in members.values():
         each.settle(is_present=each.member_id in present)
     return list(members.values())
+
+
+def _shown(members: Sequence[_Member], present: Mapping[str, None]) -> Sequence[_Member]:
+    """Return the members that have a lane: those that are present, and the latest others."""
+    here = [each for each in members if each.member_id in present][:MAX_MEMBERS]
+    gone = [each for each in members if each.member_id not in present]
+    room = MAX_MEMBERS - len(here)
+    chosen = {each.member_id for each in (*here, *gone[max(0, len(gone) - room) :])}
+    return [each for each in members if each.member_id in chosen]
 
 
 def _presence(span: tuple[int | None, int | None], scale: Scale, end_x: float, name: str) -> Bar:

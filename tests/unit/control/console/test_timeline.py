@@ -198,3 +198,14 @@ def test_states_of_a_transactional_id_are_bars() -> None:
 
 def test_nothing_has_no_picture() -> None:
     assert timeline_of((), texts={}, names={}, present=(), commits=(), now_ms=T) is None
+
+
+def test_of_many_members_those_that_are_present_and_the_latest_have_lanes() -> None:
+    joined = [entry(number, "joined", number, member_id=f"m{number:02}") for number in range(50)]
+    found = picture(*joined, present=("m00", "m01"))
+    names = [each.label for each in found.lanes[1:]]
+    assert names == ["m00", "m01", *(f"m{number}" for number in range(22, 50))]
+    assert found.hidden_members == 20
+    crowd = tuple(f"m{number:02}" for number in range(40))
+    names = [each.label for each in picture(*joined, present=crowd).lanes[1:]]
+    assert names == [*crowd[:30]]
