@@ -26,7 +26,7 @@ from kafkalite.lab.checker.history import Outcome, Range, sent_ns
 from kafkalite.lab.checker.packed_rows import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.lab.checker.history import (
         Client,
@@ -209,25 +209,24 @@ def _other_reason(commits: list[Commit], row: CommittedOffset) -> tuple[str, str
 def zombie_commits(history: History) -> Iterator[Finding]:
     """Yield accepted commits of a member after another member had fetched the partition.
 
-    The other member must have begun after the last fetch of the first one (KAFKA-19779, KIP-1251).
-    A member that gets the partition again looks its offset up with OffsetFetch.
+    The other member must have fetched after the last fetch of the first one (KAFKA-19779,
+    KIP-1251), and must have got the partition later: a member that gets it asks for its committed
+    offset with OffsetFetch. A zombie that still fetches is not the owner.
     """
-    regained: dict[tuple[GroupPartition, Client], list[int]] = defaultdict(list)
+    starts: dict[GroupPartition, dict[Client, list[int]]] = defaultdict(lambda: defaultdict(list))
     for found in history.committed_offsets:
-        key = GroupPartition(found.group, found.partition), found.event.client
-        regained[key].append(sent_ns(found))
+        key = GroupPartition(found.group, found.partition)
+        starts[key][found.event.client].append(sent_ns(found))
     rows_by_key = grouped(
         history.deliveries, lambda row: None if row.member is None else group_partition(row)
     )
-    owners = {own: _Owners(rows) for own, rows in rows_by_key.items()}
+    owners = {own: _Owners(rows, starts[own]) for own, rows in rows_by_key.items()}
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED or not commit.member:
             continue
         own = GroupPartition(commit.group, commit.partition)
         newer = owners[own].newer(commit) if own in owners else None
-        if newer is not None and not is_any_between(
-            regained[own, commit.event.client], newer.event.sent_ns, sent_ns(commit)
-        ):
+        if newer is not None:
             yield Finding(
                 rule=ZOMBIE_COMMIT,
                 severity=Severity.VIOLATION,
@@ -245,8 +244,10 @@ def zombie_commits(history: History) -> Iterator[Finding]:
 class _Owners:
     """The deliveries of a partition to the members of a group, in the order of their requests."""
 
-    def __init__(self, rows: View[Delivery]) -> None:
+    def __init__(self, rows: View[Delivery], starts: Mapping[Client, Sequence[int]]) -> None:
         self._rows = rows
+        self._starts = starts
+        """Client → times of its OffsetFetch requests, sorted."""
         self._sent_ns = array("q", map(sent_ns, rows))
         self._indexes: dict[str | None, array[int]] = defaultdict(lambda: array("i"))
         """Member → indexes of its deliveries."""
@@ -254,7 +255,7 @@ class _Owners:
             self._indexes[row.member].append(index)
 
     def newer(self, commit: Commit) -> Delivery | None:
-        """Return the first delivery to another member after those to the member that commits."""
+        """Return the first delivery to a later owner after those to the member that commits."""
         commit_ns = commit.event.sent_ns
         rows, own = self._rows, self._indexes.get(commit.member, ())
         end = bisect_left(self._sent_ns, commit_ns)
@@ -272,9 +273,21 @@ class _Owners:
                 if row.member != commit.member
                 and row.event.sent_ns > latest_ns
                 and _is_answered_before(row, commit_ns)
+                and self._began_later(row, commit)
             ),
             None,
         )
+
+    def _began_later(self, row: Delivery, commit: Commit) -> bool:
+        """Return whether a client got the partition after the one that commits, if it is known."""
+        own_ns = self._start_ns(commit.event.client, sent_ns(commit))
+        other_ns = self._start_ns(row.event.client, sent_ns(row))
+        return own_ns is None or (other_ns is not None and other_ns > own_ns)
+
+    def _start_ns(self, client: Client, before_ns: int) -> int | None:
+        times = self._starts.get(client, ())
+        count = bisect_left(times, before_ns)
+        return times[count - 1] if count else None
 
 
 def _is_answered_before(row: Delivery, time_ns: int) -> bool:

@@ -337,6 +337,25 @@ def test_a_member_may_commit_after_it_got_a_partition_again() -> None:
     assert found_in(cluster) == []
 
 
+def test_a_zombie_that_still_fetches_is_not_the_owner() -> None:
+    """A static member was replaced, and fetches until its next heartbeat is refused."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    old, new = cluster.peer("old", "instance-1"), cluster.peer("new", "instance-2")
+    cluster.produce(producer, PARTITION)
+    for reader in (old, new):
+        cluster.heartbeat(reader, GROUP)
+        cluster.fetch_offset(reader, GROUP, PARTITION)
+    for reader in (new, old):
+        position = cluster.fetch(reader, PARTITION, 0)
+    cluster.commit(new, GROUP, PARTITION, position)
+    assert found_in(cluster) == []
+    cluster.fetch(new, PARTITION, 0)
+    cluster.commit(old, GROUP, PARTITION, position)
+    zombie = Expected(commit_rules.ZOMBIE_COMMIT, commit_rules.EARLIER_OWNER, 0)
+    assert zombie in found_in(cluster)
+
+
 def test_a_request_that_does_not_wait_may_get_the_offset_before_a_transaction() -> None:
     cluster = SimulatedCluster()
     producer = cluster.producer(cluster.peer("writer"), "payments")
