@@ -199,7 +199,7 @@ class CaptureSource:
         found = self._index.groups.get(name)
         if found is None:
             hint = similar_names_hint(name, self._index.groups)
-            raise UnknownGroupError(f"no request in the captures names the group {name!r}{hint}")
+            raise UnknownGroupError(f"{_no_members(name)}{hint}")
         return found
 
     def _list_transactions(self, _: ListTransactions) -> TransactionList:
@@ -262,7 +262,7 @@ class CaptureSource:
 
     def _past_group(self, group: str, at_ms: int) -> GroupStatus:
         if group not in self._index.groups:
-            raise TimeTravelError(f"no request in the captures names the group {group!r}")
+            raise TimeTravelError(_no_members(group))
         state = GroupState(group)
         for each in self._read_group(group).requests:
             if milliseconds(time_of(each)) > at_ms:
@@ -486,6 +486,10 @@ class CaptureSource:
         """Return None: captures do not change."""
         del subjects
         return None
+
+
+def _no_members(group: str) -> str:
+    return f"the captures have no requests of members of the group {group[:249]!r}"
 
 
 def _api_name(api_key: int) -> str:

@@ -12,9 +12,11 @@ from kafkalite.capture.model import Endpoint
 from kafkalite.capture.reading.problems import Problems
 from kafkalite.control.console import access
 from kafkalite.control.console.app import ConsoleApp
+from kafkalite.control.request_filter import RequestFilter
 from kafkalite.lab.file_console.capture_index import read_index
 from kafkalite.lab.file_console.capture_pages import SECTIONS
 from kafkalite.lab.file_console.capture_source import CaptureSource
+from kafkalite.protocol.api_keys import ApiKey
 from tests.captures import damage, traffic
 from tests.unit.control.asgi_client import ask_for_text
 from tests.unit.control.console.served_console import HOSTILE
@@ -109,3 +111,15 @@ async def test_nothing_in_a_capture_is_markup(tmp_path: Path) -> None:
         assert "\u202e" not in text
         assert "\x00" not in text
     source.close()
+
+
+async def test_records_are_shown_without_links_to_logs(
+    transactions_source: CaptureSource,
+) -> None:
+    page_of = await transactions_source.latest_requests(RequestFilter(api=ApiKey.PRODUCE), 100)
+    texts = [
+        await page(transactions_source, f"/request?number={each.number}")
+        for each in page_of.requests[-3:]
+    ]
+    assert any('<table class="records">' in each for each in texts)
+    assert not any("/console/record" in each for each in texts)

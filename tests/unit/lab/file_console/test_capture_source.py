@@ -54,7 +54,7 @@ async def test_a_group_is_shown_as_it_was(groups_source: CaptureSource) -> None:
     past = await groups_source.past_group(GROUP, second.at_ms)
     assert past.epoch == 2
     assert past.members
-    with pytest.raises(TimeTravelError, match="no request in the captures names"):
+    with pytest.raises(TimeTravelError, match="no requests of members of the group 'none'"):
         await groups_source.past_group("none", second.at_ms)
     commits = await groups_source.commits(GROUP)
     assert commits.commits
