@@ -35,9 +35,9 @@ def visible(text: object, limit: int = MAX_TEXT) -> str:
     )
 
 
-def name_text(text: object) -> str:
+def name_text(text: object, limit: int = MAX_NAME) -> str:
     """Return a name as it is shown in a table."""
-    return visible(f"{text}".replace("\n", "\\n").replace("\t", "\\t"), MAX_NAME)
+    return visible(f"{text}".replace("\n", "\\n").replace("\t", "\\t"), limit)
 
 
 def json_text(value: object) -> str:

@@ -34,6 +34,8 @@ _MIN_TICK_DISTANCE: Final = 10
 _MIN_LABEL_WIDTH: Final = 2.2
 _STATE_LABEL_WIDTH: Final = 12
 _MIN_WIDTH: Final = 0.3
+_MAX_TOPIC: Final = 40
+"""Characters of a topic in the name of a lane, so that a phone shows the partition, too."""
 _DIGITS: Final = 2
 _UNIT_MS: Final = 20
 """A distance in time that is about as wide as no distance."""
@@ -209,7 +211,7 @@ def timeline_of(
         add(name, "" if each.member_id in ids else "gone", bars, marks.get(each.member_id, ()))
     partitions = _commit_marks(commits, scale)
     for (topic, index), found in sorted(partitions.items())[:MAX_PARTITIONS]:
-        add(f"{name_text(topic)}-{index}", "commits", (), found)
+        add(f"{name_text(topic, _MAX_TOPIC)}-{index}", "commits", (), found)
     return Timeline(
         height=_TOP + LANE_HEIGHT * len(lanes) + _AXIS_HEIGHT,
         epochs=list(_epochs(entries, scale, end_x)),

@@ -209,3 +209,8 @@ def test_of_many_members_those_that_are_present_and_the_latest_have_lanes() -> N
     crowd = tuple(f"m{number:02}" for number in range(40))
     names = [each.label for each in picture(*joined, present=crowd).lanes[1:]]
     assert names == [*crowd[:30]]
+
+
+def test_a_long_topic_leaves_room_for_the_partition() -> None:
+    found = picture(commits=(Commit("t" * 200, 7, 1, T),))
+    assert [each.label for each in found.lanes] == ["group", f"{'t' * 39}\u2026-7"]
