@@ -64,14 +64,18 @@ class ServedConsole:
         client_id: str = "app",
         fault: str | None = None,
         version: int = 4,
+        *,
+        identity: str = "alice",
     ) -> None:
-        """Log a request of a client with its answer."""
+        """Log a request with its answer; `identity` is the user and the library of the client."""
         context = ConnectionContext(
             node=self.members.cluster.nodes[1],
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
             client_id=client_id,
+            principal=f"User:{identity}",
         )
+        context.client_software = (identity, identity)
         exchange = new_exchange(context, request, version)
         if fault is not None:
             exchange.note_fault(fault)

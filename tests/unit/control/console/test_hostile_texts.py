@@ -12,6 +12,7 @@ import pytest
 
 import kafkalite.control.console
 from kafkalite.control.commands.faults import AddFault
+from kafkalite.control.commands.nodes import AddNode
 from kafkalite.control.commands.records import Header, NewRecordFields, ProduceRecords
 from kafkalite.control.commands.snapshots import CreateSnapshot
 from kafkalite.control.console.page import url_of
@@ -151,7 +152,12 @@ async def test_requests_and_their_clients(console: ServedConsole, size: int) -> 
     console.log(join, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), client_id=text)
     row = OffsetCommitRequest.OffsetCommitRequestPartition(committed_metadata=text)
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=text, partitions=[row] * 5)
-    console.log(OffsetCommitRequest(group_id=text, topics=[topic]), client_id=text, fault=SHORT)
+    console.log(
+        OffsetCommitRequest(group_id=text, topics=[topic]),
+        client_id=text,
+        fault=SHORT,
+        identity=text,
+    )
     for number in (1, 2):
         document = check(await console.get("/request", number=number))
         assert "alert(1)" in "".join(document.texts)
@@ -205,6 +211,8 @@ async def test_faults_snapshots_and_nodes(console: ServedConsole) -> None:
     match = Match(client_id=SHORT, group=SHORT, principal=f"User:{SHORT}", software=SHORT)
     await AddFault(match, Trigger(), Action(delay_ms=1)).perform(console.broker)
     await CreateSnapshot().perform(console.broker)
+    await AddNode(config={"broker.rack": SHORT}).perform(console.broker)
+    check(await console.get("/"))
     assert "alert(1)" in "".join(check(await console.get("/faults")).texts)
     check(await console.get("/controls"))
 
