@@ -45,6 +45,7 @@ ZOMBIE_COMMIT: Final = "commit of a zombie"
 OTHER_INCARNATION: Final = "commit of a deleted topic's offset"
 
 EARLIER_OWNER: Final = "late commit of an earlier owner"
+RETRIED: Final = "retry of an earlier commit"
 MOVED_BACK: Final = "position moved back"
 ADMINISTRATOR: Final = "administrator"
 EXPIRED: Final = "expired or deleted"
@@ -57,35 +58,47 @@ def regressions(history: History) -> Iterator[Finding]:
 
     The order is that of the answers. A group without an offset in between begins again.
     """
-    removals, owners = removal_times(history), _first_uses(history)
+    removals, before = removal_times(history), _Before(history)
     for key, commits in effective_commits(history).items():
         for earlier, later in pairwise(commits):
             if later.commit.offset < earlier.commit.offset and not is_any_between(
                 removals[key], earlier.at_ns, later.commit.event.sent_ns
             ):
-                yield _regression(history, key, earlier.commit, later.commit, owners)
+                yield _regression(history, key, earlier.commit, later.commit, before)
 
 
-_FirstUses = dict[tuple[GroupPartition, str], int]
+class _Before:
+    """What members did with partitions before they committed a lower offset."""
 
+    def __init__(self, history: History) -> None:
+        self._first_uses: dict[tuple[GroupPartition, str], int] = {}
+        """Member of a partition → when it first committed or fetched."""
+        self._refused: dict[tuple[GroupPartition, str, int], int] = {}
+        """Member and offset → when its commit was first refused."""
+        rows: Iterator[Commit | Delivery] = chain(history.commits, history.deliveries)
+        for row in rows:
+            if row.group and row.member:
+                key = GroupPartition(row.group, row.partition), row.member
+                first_ns = self._first_uses.get(key, row.event.sent_ns)
+                self._first_uses[key] = min(first_ns, row.event.sent_ns)
+        for commit in history.commits:
+            if commit.outcome is Outcome.REFUSED:
+                own = GroupPartition(commit.group, commit.partition), commit.member, commit.offset
+                self._refused.setdefault(own, commit.event.sent_ns)
 
-def _first_uses(history: History) -> _FirstUses:
-    """Return when each member first committed or fetched from a partition."""
-    found: _FirstUses = {}
-    rows: Iterator[Commit | Delivery] = chain(history.commits, history.deliveries)
-    for row in rows:
-        if row.group and row.member:
-            key = GroupPartition(row.group, row.partition), row.member
-            found[key] = min(found.get(key, row.event.sent_ns), row.event.sent_ns)
-    return found
+    def was_owner(self, key: GroupPartition, member: str, before_ns: int) -> bool:
+        """Return whether a member used a partition before some time."""
+        return self._first_uses.get((key, member), before_ns) < before_ns
+
+    def was_refused(self, key: GroupPartition, commit: Commit, before_ns: int) -> bool:
+        """Return whether the same commit was refused before some time."""
+        return self._refused.get((key, commit.member, commit.offset), before_ns) < before_ns
 
 
 def _regression(
-    history: History, key: GroupPartition, earlier: Commit, later: Commit, owners: _FirstUses
+    history: History, key: GroupPartition, earlier: Commit, later: Commit, before: _Before
 ) -> Finding:
-    since_ns = owners.get((key, later.member), later.event.sent_ns)
-    is_earlier_owner = since_ns < earlier.event.sent_ns
-    cause, severity, reason = _cause(history, earlier, later, is_earlier_owner=is_earlier_owner)
+    cause, severity, reason = _cause(history, key, earlier, later, before)
     return Finding(
         rule=REGRESSION,
         severity=severity,
@@ -102,7 +115,7 @@ def _regression(
 
 
 def _cause(
-    history: History, earlier: Commit, later: Commit, *, is_earlier_owner: bool
+    history: History, key: GroupPartition, earlier: Commit, later: Commit, before: _Before
 ) -> tuple[str, Severity, str]:
     client = later.event.client
     if later.member and history.was_given_up(later.event, later.member):
@@ -111,9 +124,12 @@ def _cause(
     if later.is_administrative:
         return ADMINISTRATOR, Severity.NOTE, f"{client} set it"
     if later.member == earlier.member:
+        if before.was_refused(key, later, earlier.event.sent_ns):
+            reason = f"{client} sent the lower one again, which was refused before the higher one"
+            return RETRIED, Severity.WARNING, reason
         return MOVED_BACK, Severity.WARNING, f"{client} committed both"
     reason = f"{client} committed it as member {later.member}, after {earlier.event.client}"
-    if is_earlier_owner:
+    if before.was_owner(key, later.member, earlier.event.sent_ns):
         return EARLIER_OWNER, Severity.VIOLATION, reason
     return MOVED_BACK, Severity.WARNING, reason
 

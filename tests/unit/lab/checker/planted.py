@@ -326,6 +326,16 @@ def moved_back(cluster: SimulatedCluster, random: Random) -> Expected:
     return Expected(commit_rules.REGRESSION, commit_rules.MOVED_BACK, records)
 
 
+def retried_commit(cluster: SimulatedCluster, random: Random) -> Expected:
+    # A consumer repeats a commit that was refused, after it has committed a higher offset.
+    reader = cluster.peer("retrying reader", "y-1")
+    records = random.randint(1, 5)
+    cluster.commit(reader, GROUP, PARTITION, 10, error=ErrorCode.NOT_COORDINATOR)
+    cluster.commit(reader, GROUP, PARTITION, 10 + records)
+    cluster.commit(reader, GROUP, PARTITION, 10)
+    return Expected(commit_rules.REGRESSION, commit_rules.RETRIED, records)
+
+
 def late_commit(cluster: SimulatedCluster, random: Random) -> Expected:
     # A member commits again, after another member has committed a higher offset.
     records = random.randint(1, 5)
@@ -421,6 +431,7 @@ PLANTED: Final[tuple[Callable[[SimulatedCluster, Random], Expected], ...]] = (
     other_incarnation_write,
     delayed_commit,
     moved_back,
+    retried_commit,
     late_commit,
     zombie_commit,
     commit_given_up,
