@@ -37,11 +37,12 @@ FILES = (
     "/etc/nsswitch.conf",
 )
 WITHOUT = shutil.ignore_patterns(
-    "__pycache__", "_codecs_*.so", "_multibytecodec*.so", "_pyrepl", "config-*", "curses",
-    "_curses*.so", "dbm", "_dbm*.so", "_gdbm*.so", "dist-packages", "doctest.py", "ensurepip",
-    "idlelib", "lib2to3", "pydoc.py", "pydoc_data", "readline*.so", "site-packages", "sqlite3",
-    "_sqlite3*.so", "test", "_test*.so", "tkinter", "_tkinter*.so", "turtle.py",
-    "turtledemo", "wsgiref", "xmlrpc", "xxlimited*.so",
+    "_codecs_*.so", "config-*", "curses", "_curses*.so", "dbm", "_dbm*.so", "dist-packages",
+    "doctest.py", "ensurepip", "_gdbm*.so", "idlelib", "imaplib.py", "lib2to3", "mailbox.py",
+    "_multibytecodec*.so", "pickletools.py", "poplib.py", "__pycache__", "_pydatetime.py",
+    "_pydecimal.py", "pydoc.py", "pydoc_data", "_pyio.py", "_pyrepl", "readline*.so",
+    "site-packages", "sqlite3", "_sqlite3*.so", "test", "_test*.so", "tkinter", "_tkinter*.so",
+    "turtle.py", "turtledemo", "wsgiref", "xmlrpc", "xxlimited*.so",
 )  # fmt: skip
 """Parts of Python's standard library that no program of the image imports."""
 USER = 10001

@@ -201,3 +201,9 @@ def test_invalid_option_ends_the_container_with_one_line(engine: Engine, image: 
 def test_the_image_is_small(engine: Engine, image: str) -> None:
     layers = json.loads(engine.run("history", "--format=json", image))
     assert sum(layer["size"] for layer in layers) < MAX_BYTES
+
+
+def test_numbers_and_times_have_no_fallback_in_python(engine: Engine, image: str) -> None:
+    program = "import datetime, decimal; print(datetime.date.min, decimal.Decimal('0.10'))"
+    printed = engine.run("run", "--rm", "--entrypoint", "python3", image, "-c", program)
+    assert printed == "0001-01-01 0.10"
