@@ -17,9 +17,10 @@ from tests.unit.control.group_members import TOPIC
 from tests.unit.storage.logs import batch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
 BOTH = TopicRecords(TOPIC, 0, 1)
+_REPEATS = 5
 
 
 @pytest.fixture
@@ -58,11 +59,19 @@ def counted_calls() -> Iterator[list[int]]:
         sys.setprofile(None)
 
 
-async def calls_of_produce(console: ServedConsole, count: int = 1) -> int:
-    request = request_of(console, 0, count)
-    with counted_calls() as calls:
-        await answer_of(console.broker, request)
-    return calls[0]
+async def calls_of_produce(
+    console: ServedConsole, count: int = 1, *, watched: Sequence[TopicRecords] = ()
+) -> int:
+    """Return the calls of a produce request, the fewest of some, without those of timers."""
+    found = []
+    for _ in range(_REPEATS):
+        changes = console.source.changes(watched)
+        request = request_of(console, 0, count)
+        with counted_calls() as calls:
+            await answer_of(console.broker, request)
+        found.append(calls[0])
+        changes.close()
+    return min(found)
 
 
 async def test_each_change_is_noticed(console: ServedConsole) -> None:
@@ -95,11 +104,10 @@ async def test_a_topic_that_is_created_later_is_noticed(console: ServedConsole) 
 
 
 async def test_without_a_page_a_producer_pays_nothing(console: ServedConsole) -> None:
-    await produce(console)
     before = await calls_of_produce(console)
+    assert await calls_of_produce(console, watched=[BOTH]) > before
     changes = console.source.changes([BOTH])
-    first = await calls_of_produce(console)
-    assert first > before
+    await produce(console)
     # The page has been notified, and does not wait yet.
     assert await calls_of_produce(console) == before
     changes.close()
@@ -107,11 +115,6 @@ async def test_without_a_page_a_producer_pays_nothing(console: ServedConsole) ->
 
 
 async def test_the_cost_of_a_page_does_not_depend_on_the_records(console: ServedConsole) -> None:
-    await produce(console, 0, 100)
     plain = [await calls_of_produce(console, count) for count in (1, 100)]
-    watched = []
-    for count in (1, 100):
-        changes = console.source.changes([BOTH])
-        watched.append(await calls_of_produce(console, count))
-        changes.close()
+    watched = [await calls_of_produce(console, count, watched=[BOTH]) for count in (1, 100)]
     assert watched[0] - plain[0] == watched[1] - plain[1]
