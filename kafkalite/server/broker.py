@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.broker_directory import BrokerDirectory
+    from kafkalite.server.captures import Captures
     from kafkalite.server.declared_data import DeclaredData, DeclaredState
     from kafkalite.server.request_log import RequestLog
     from kafkalite.server.settings import Settings
@@ -87,6 +88,7 @@ class Broker:
     start_fork: Callable[[ClusterPlan], Awaitable[Fork]] | None = None
     """Starts another cluster in this process; None if nothing can serve it."""
     _memory: Memory | None = None
+    _captures: Captures | None = None
     _clusters: VirtualClusters | None = None
     _snapshots: Snapshots | None = None
 
@@ -397,7 +399,7 @@ class Broker:
             self.cluster.stop()
             await asyncio.sleep(0)
         if nodes is not None:
-            await nodes.close(grace_s)
+            await self._close_nodes(nodes, grace_s)
         if gateways is not None:
             gateways.close()
         self._resources.close()
@@ -406,6 +408,12 @@ class Broker:
         directory, self._directory = self._directory, None
         cluster, self.cluster = self.cluster, None
         return directory is None or self._close_data(directory, cluster)
+
+    async def _close_nodes(self, nodes: NodeServers, grace_s: float) -> None:
+        """Close all connections, and then the captures that have them."""
+        await nodes.close(grace_s)
+        if self._captures is not None:
+            await self._captures.close()
 
     async def _stop_clusters(self, grace_s: float) -> None:
         """Stop the other clusters of this process, and accept no clients, who could start more."""
@@ -528,6 +536,15 @@ class Broker:
 
             self._snapshots = Snapshots()
         return self._snapshots
+
+    @property
+    def captures(self) -> Captures:
+        """The captures of traffic that commands start and stop."""
+        if self._captures is None:
+            from kafkalite.server.captures import Captures  # noqa: PLC0415 - rarely used
+
+            self._captures = Captures(self)
+        return self._captures
 
     @property
     def clusters(self) -> VirtualClusters:

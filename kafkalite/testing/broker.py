@@ -729,8 +729,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
         already.
         """
         broker = self._running_broker()
-        if self._served.recorder is not None:
-            raise RuntimeError(f"traffic is already recorded in {self._served.recorder.directory}")
+        if (present := broker.nodes.recorder) is not None:
+            raise RuntimeError(f"traffic is already recorded in {present.directory}")
+        self._served.close_recorder()  # that of a recording that a command has stopped
         self._served.recorder = recorder = self._new_recorder(str(directory))
 
         async def start() -> None:
@@ -743,14 +744,15 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
             raise
 
     def stop_recording(self) -> None:
-        """Stop recording; the capture is complete when this returns.
+        """Stop what `start_recording` or `capture` began; the capture is then complete.
 
-        Does nothing if traffic is not recorded.
+        Does nothing if traffic is not recorded, or if a command of the control API started that.
         """
         broker = self._running_broker()
 
         async def stop() -> None:
-            broker.nodes.stop_recording()
+            if broker.nodes.recorder is self._served.recorder:
+                broker.nodes.stop_recording()
 
         self._run_on_loop(stop())
         self._served.close_recorder()

@@ -9,12 +9,13 @@ current file is removed or moved, the next file begins.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.system import writev
-from kafkalite.ports.units import NANOSECONDS_PER_SECOND
+from kafkalite.ports.units import MILLISECONDS_PER_SECOND, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +35,10 @@ _MAX_BUFFERS: Final = 1024
 
 _MAX_TIME_NS: Final = 253_402_300_799 * NANOSECONDS_PER_SECOND
 _MAX_FILES_PER_TIMESTAMP: Final = 10_000
+_TIMESTAMP: Final = "%Y%m%dT%H%M%S"
+_NAME: Final = re.compile(
+    r"kafkalite-([0-9]{8}T[0-9]{6})\.([0-9]{3})[0-9]{6}Z-[0-9]+\.pcapng", re.ASCII
+)
 
 
 class CaptureError(Exception):
@@ -219,7 +224,21 @@ def _write_all(fd: int, pieces: Sequence[Buffer]) -> int:
 
 def _file_timestamp(at_ns: int) -> str:
     seconds, fraction_ns = divmod(min(max(at_ns, 0), _MAX_TIME_NS), NANOSECONDS_PER_SECOND)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%S}.{fraction_ns:09}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC):{_TIMESTAMP}}.{fraction_ns:09}Z"
+
+
+def started_ms_of(name: str) -> int | None:
+    """Return when a file with this name was begun, in milliseconds since the Unix epoch.
+
+    None for a name that no recording gives.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    with suppress(ValueError):
+        began = datetime.strptime(found[1], _TIMESTAMP).replace(tzinfo=UTC)
+        return int(began.timestamp()) * MILLISECONDS_PER_SECOND + int(found[2])
+    return None
 
 
 def _reason(error: OSError) -> str:

@@ -65,6 +65,8 @@ class Recorder:
             raise CaptureError("traffic cannot be recorded on Windows")
         self.directory = directory
         """The directory of the files."""
+        self.started_ns = now_ns()
+        """When the recording began, in nanoseconds since the Unix epoch."""
         self._now_ns = now_ns
         self._warn = warn
         self._numbers = count()

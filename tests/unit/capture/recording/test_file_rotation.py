@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.capture.recording.file_rotation import CaptureError, FileRotation
+from kafkalite.capture.recording.file_rotation import CaptureError, FileRotation, started_ms_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,3 +232,22 @@ def test_more_pieces_than_one_writev_call_are_written_in_order(tmp_path: Path) -
         series.rotation.add(expected[number : number + 2])
     series.rotation.close()
     assert series.contents() == [HEAD + b"".join(expected) + TAIL]
+
+
+def test_the_name_of_a_file_says_when_it_was_begun(tmp_path: Path) -> None:
+    Series(tmp_path).rotation.begin(BEGIN_NS)
+    (path,) = tmp_path.iterdir()
+    assert started_ms_of(path.name) == BEGIN_NS // 1_000_000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a.pcapng",
+        "kafkalite-20261322T064802.412000000Z-0000.pcapng",
+        "kafkalite-20261122T064802.412000000Z-0000.pcapng.gz",
+    ],
+)
+def test_another_name_says_nothing_about_time(name: str) -> None:
+    assert started_ms_of(name) is None
