@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from argparse import SUPPRESS
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Final, get_origin
@@ -15,8 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, get_origin
 from kafkalite.cli import explain_capture
 from kafkalite.cli.argument_types import number, whole_number
 from kafkalite.cli.control_access import add_token_options, token_from
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
-from kafkalite.cli.streams import open_closed_streams, printable
+from kafkalite.cli.output import (
+    FAILED_STATUS,
+    USAGE_STATUS,
+    as_json,
+    exit_with_error,
+    os_error_text,
+    print_output,
+)
+from kafkalite.cli.streams import open_closed_streams, printable, write_stdout_bytes
 from kafkalite.cli.tables import in_colour
 from kafkalite.config.options import DEFAULT_CONTROL
 from kafkalite.config.typed_json import fields_of
@@ -233,6 +241,9 @@ def run(arguments: Namespace) -> None:
                 text = _text(client, choice.row, json.loads(data), given)
                 if not print_output(f"{data}\n" if arguments.json else text):
                     return
+        if choice.row.is_file:
+            _write_file(client, choice, given)
+            return
         answer = client.request(choice.row, given)
         print_output(
             as_json(answer) if arguments.json else _text(client, choice.row, answer, given)
@@ -241,6 +252,19 @@ def run(arguments: Namespace) -> None:
         exit_with_error(FAILED_STATUS, str(error))
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
+
+
+def _write_file(client: ControlClient, choice: Choice, given: Mapping[str, Any]) -> None:
+    """Write the file that is the answer to stdout; raises ValueError if that is a terminal."""
+    if sys.stdout.isatty():
+        name = choice.row.file_name.format_map(given)
+        raise ValueError(f"{choice.words.words} writes a file to its output: add > {name}")
+    try:
+        for piece in client.file(choice.row, given):
+            if not write_stdout_bytes(piece):
+                return
+    except OSError as error:
+        exit_with_error(FAILED_STATUS, f"cannot write the output: {os_error_text(error)}")
 
 
 def _choice(arguments: Namespace) -> Choice:
@@ -254,6 +278,8 @@ def _choice(arguments: Namespace) -> Choice:
                 raise ValueError(
                     f"{first.words.words} needs either the ID of a {thing} or --{each.words.flag}"
                 )
+    if arguments.json and chosen.row.is_file:
+        raise ValueError(f"{first.words.words} writes a file, which is not JSON: omit --json")
     if arguments.json and chosen.row.answer is str:
         raise ValueError(f"{first.words.words} takes --{chosen.words.flag} or --json, not both")
     return chosen

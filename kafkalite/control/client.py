@@ -31,6 +31,9 @@ _STREAM_TIMEOUT_S = 60.0
 """The time limit for the next event, or for the comment in its place."""
 
 
+_PIECE_BYTES = 256 * 1024
+
+
 class ControlError(Exception):
     """The broker refused a command or did not answer; the text is one line."""
 
@@ -42,6 +45,11 @@ def _query(given: Mapping[str, Any]) -> str:
         for name, value in given.items()
     }
     return f"?{urlencode(written)}" if written else ""
+
+
+def _path(row: Row, given: Mapping[str, Any]) -> str:
+    """Return the path of a command with these fields."""
+    return row.path.format_map({name: quote(f"{given[name]}", safe="") for name in row.path_fields})
 
 
 class ControlClient:
@@ -77,9 +85,7 @@ class ControlClient:
 
         An answer that is text is returned as it is.
         """
-        path = row.path.format_map(
-            {name: quote(f"{given[name]}", safe="") for name in row.path_fields}
-        )
+        path = _path(row, given)
         sent = {name: value for name, value in given.items() if name not in row.path_fields}
         body = json.dumps(sent).encode() if row.has_body else None
         query = "" if row.has_body else _query(sent)
@@ -90,6 +96,12 @@ class ControlClient:
             return json.loads(text)
         except ValueError as error:
             raise ControlError(failure_text(self._url, error)) from error
+
+    def file(self, row: Row, given: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield the pieces of the file that is the answer to the command with these fields."""
+        with self._open(_path(row, given), None, row.method, _TIMEOUT_S) as response:
+            while piece := response.read(_PIECE_BYTES):
+                yield piece
 
     def events(self, row: Row, given: Mapping[str, Any]) -> Iterator[str]:
         """Yield the data of the server-sent events that the command with these fields causes."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from kafkalite.config.typed_json import fields_of
+from kafkalite.config.typed_json import fields_of, to_json
 from kafkalite.control import commands
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
@@ -107,7 +107,10 @@ class Row(NamedTuple):
     kind: type
     """The dataclass of the command."""
     answer: type
-    """The dataclass of the answer, `str` for text, or `dict` for any JSON object."""
+    """The dataclass of the answer, `str` for text, `dict` for any JSON object, `bytes` for a file.
+
+    For a file, `perform` returns an asynchronous iterator over its bytes.
+    """
     method: str
     path: str
     """A path with a field of the command in braces; POST has the other fields in its body."""
@@ -128,11 +131,23 @@ class Row(NamedTuple):
     media_type: str = "application/json"
     colours: Mapping[str, str] = {}
     """Words and their colours on a terminal; in each line, the first of them has its colour."""
+    file_name: str = ""
+    """The name of the file that is the answer, with fields of the command in braces."""
 
     @property
     def is_stream(self) -> bool:
         """Whether the answer is a stream of server-sent events, each with an object of `answer`."""
         return self.media_type == "text/event-stream"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the answer is a file."""
+        return self.answer is bytes
+
+    def file_headers(self, command: object) -> Mapping[str, str]:
+        """Return the HTTP headers about the file that is the answer."""
+        name = self.file_name.format_map(to_json(command))
+        return {"content-disposition": f'attachment; filename="{name}"'}
 
     @property
     def waits(self) -> bool:

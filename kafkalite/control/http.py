@@ -140,6 +140,8 @@ class ControlApp:
             first = await anext(pieces, "")
             return StreamingResponse(_with_first(first, pieces), media_type=kind)
         answer = await command.perform(self._broker)
+        if row.is_file:
+            return StreamingResponse(answer, headers=row.file_headers(command), media_type=kind)
         status = row.status if isinstance(row.status, int) else row.status.of(self._broker, answer)
         return JSONResponse(to_json(answer), status)
 

@@ -11,13 +11,17 @@ from kafkalite.config.typed_json import About, fields_of, to_json
 from kafkalite.control.command_table import JSON_LINES, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kafkalite.config.typed_json import Field
     from kafkalite.control.command_table import Row
 
 Json = dict[str, Any]
 
+_ANSWERS: Final[Mapping[type, Json]] = {
+    str: {"type": "string"},
+    bytes: {"type": "string", "format": "binary"},
+}
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NO_ABOUT: Final = About("")
 _REFERENCE: Final = "#/components/schemas/"
@@ -102,7 +106,7 @@ def _statuses(row: Row) -> tuple[str, ...]:
 
 
 def _answer(row: Row, kinds: dict[str, type]) -> Json:
-    schema: Json = {"type": "string"} if row.answer is str else {"type": "object"}
+    schema = _ANSWERS.get(row.answer, {"type": "object"})
     if is_dataclass(row.answer):
         schema = _schema(row.answer, _NO_ABOUT, kinds)
     media_type = row.media_type.partition(";")[0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
 
 from kafkalite.capture.reading.captures import exchanges, ignore, read
 from kafkalite.capture.reading.messages import parse_request
+from kafkalite.cli.main import main
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.testing import Broker
 
@@ -58,3 +60,39 @@ def test_requests_of_a_connected_producer_are_recorded(
     (second_batch,) = recorded_batches(second)
     assert b"recorded" in first_batch
     assert b"again" in second_batch
+
+
+def test_commands_record_the_requests_of_a_connected_producer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "step.pcapng"
+    with Broker(topics={"orders": 1}, control=True) as broker:
+        monkeypatch.setenv("KAFKALITE_CONTROL", broker.control_url)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+
+        def send(value: bytes) -> None:
+            producer.produce("orders", value)
+            assert producer.flush(30) == 0
+
+        send(b"before")
+        main(["recording", "start", "step"])
+        with pytest.raises(RuntimeError, match="already"):
+            broker.start_recording(tmp_path / "other")
+        broker.stop_recording()
+        send(b"recorded")
+        main(["recording", "stop", "step"])
+        send(b"after")
+        with urlopen(f"{broker.control_url}/v1/captures/step/file") as response:  # noqa: S310 - http
+            file.write_bytes(response.read())
+        broker.start_recording(tmp_path / "external")
+        main(["recording", "stop", "external"])
+        broker.start_recording(tmp_path / "again")
+        send(b"again")
+    (batch,) = recorded_batches(file)
+    assert b"recorded" in batch
+    (batch,) = recorded_batches(tmp_path / "again")
+    assert b"again" in batch
+    capsys.readouterr()
+    main(["show", f"{file}"])
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "Produce" in each]
+    assert "topics=orders(1)" in line

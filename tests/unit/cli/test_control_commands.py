@@ -20,10 +20,11 @@ from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
+from tests.unit.server.recorders import CONTENT, use_fake_recorder
 from tests.unit.telemetry.pushes import counter, push_metrics, serialized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 START = "2026-03-01"
 
@@ -327,3 +328,45 @@ def test_client_metrics_that_clients_do_not_push_are_an_error(
     with pytest.raises(SystemExit) as end:
         main(["client-metrics", "--json", "--prometheus"])
     assert end.value.code == 2
+
+
+def test_a_capture_is_written_to_the_output(
+    broker: Broker,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del broker
+    use_fake_recorder(monkeypatch)
+    main(["recording", "start", "first"])
+    assert capfdbinary.readouterr().out.startswith(b"first: recording, ")
+    main(["recording", "download", "first"])
+    assert capfdbinary.readouterr().out == CONTENT.encode()
+
+
+@pytest.mark.usefixtures("broker")
+@pytest.mark.parametrize(
+    ("arguments", "status", "error"),
+    [
+        (["a"], 1, "there is no capture 'a'; there are none"),
+        (["a", "--json"], 2, "recording download writes a file, which is not JSON: omit --json"),
+    ],
+)
+def test_a_file_that_is_not_written_is_an_error(
+    arguments: Sequence[str], status: int, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["recording", "download", *arguments])
+    assert exit_info.value.code == status
+    assert capsys.readouterr().err == f"kafkalite: {error}\n"
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_file_is_not_written_to_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(SystemExit, match="2"):
+        main(["recording", "download", "a"])
+    assert capsys.readouterr().err == (
+        "kafkalite: recording download writes a file to its output: add > a.pcapng\n"
+    )
