@@ -65,6 +65,8 @@ def console_scene(step_s: float) -> Iterator[Broker]:
         _records(broker)
         _rebalances(broker, stack, step_s)
         broker.faults.add(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER", times=2)
+        _send_command(broker, "captures", {"name": "rebalance"})
+        _send_command(broker, "captures/rebalance/stop", {})
         _send_command(broker, "snapshots", {})
         _send_command(broker, "clusters", {"from": "now"})
         yield broker

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from kafkalite.control.command_table import row_of
 from kafkalite.control.console import command_lines, texts
 from kafkalite.control.console.access import (
     SECURITY_HEADERS,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from kafkalite.control.access_checks import Refusal
     from kafkalite.control.command_table import Command
     from kafkalite.control.console.access import Endpoint
-    from kafkalite.control.console.page import Action, Content, Page, Section
+    from kafkalite.control.console.page import Action, Content, Download, Page, Section
     from kafkalite.control.console.schema_values import SchemaDecoder
     from kafkalite.control.console.source import ConsoleSource
 
@@ -129,9 +130,11 @@ class ConsoleApp:
         ]
         self._navigation = [section.pages[0] for section in sections if section.is_listed]
         self._paths = frozenset(page.path for page in pages)
-        actions = [each for section in sections if source.is_live for each in section.actions]
+        live = sections if source.is_live else ()
+        actions = [each for section in live for each in section.actions]
+        downloads = [each for section in live for each in section.downloads]
         app = Starlette(
-            routes=self._routes(pages, actions),
+            routes=self._routes(pages, actions, downloads),
             middleware=[
                 Middleware(
                     BrowserAccess,
@@ -145,7 +148,9 @@ class ConsoleApp:
         # A middleware of Starlette does not see the answer to a bug.
         self.app: ASGIApp = _Headers(app)
 
-    def _routes(self, pages: Sequence[Page], actions: Sequence[Action]) -> Sequence[BaseRoute]:
+    def _routes(
+        self, pages: Sequence[Page], actions: Sequence[Action], downloads: Sequence[Download]
+    ) -> Sequence[BaseRoute]:
         return [
             Route("/", _to_first_page),
             Route(CONSOLE_PATH, _to_first_page),
@@ -156,6 +161,10 @@ class ConsoleApp:
             *(
                 Route(f"{CONSOLE_PATH}{each.path}", partial(self._do, each), methods=["POST"])
                 for each in actions
+            ),
+            *(
+                Route(f"{CONSOLE_PATH}{each.path}", partial(self._download, each))
+                for each in downloads
             ),
         ]
 
@@ -222,6 +231,17 @@ class ConsoleApp:
         except ValueError as error:
             return self._error_page(400, f"{error}", back)
         return RedirectResponse(back if action.next is None else action.next(form, answer), 303)
+
+    async def _download(self, download: Download, request: Request) -> Response:
+        """Return the file that is the answer to a command."""
+        try:
+            command = download.command(Query(request.query_params.multi_items()))
+            pieces = await self._source.ask(command)
+        except ValueError as error:
+            return self._error_page(400, f"{error}")
+        row = row_of(command)
+        headers = {**row.file_headers(command), "cache-control": "no-store"}
+        return StreamingResponse(pieces, headers=headers, media_type=row.media_type)
 
     def _confirmation(
         self, request: Request, action: Action, form: Query, command: Command[Any]

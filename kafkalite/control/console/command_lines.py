@@ -70,7 +70,9 @@ def _shell_line(row: Row, given: Mapping[str, Any]) -> str | None:
     """Return the line of the first words that can have all fields; None without such words."""
     for words in row.words:
         if (found := _arguments(row, words, given)) is not None:
-            return shlex.join(["kafkalite", *words.words.split(), *found])
+            line = shlex.join(["kafkalite", *words.words.split(), *found])
+            name = row.file_name.format_map(given)
+            return f"{line} > {shlex.quote(name)}" if name else line
     return None
 
 

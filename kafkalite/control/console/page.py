@@ -84,11 +84,21 @@ class Action(NamedTuple):
     """Returns the address of the page after the answer; by default that in the field `back`."""
 
 
+class Download(NamedTuple):
+    """A command whose answer is a file, for a link of a page."""
+
+    path: str
+    """The path below `/console`."""
+    command: Callable[[Query], Command[AsyncIterator[bytes]]]
+    """Returns the command of the fields of an address; raises ValueError."""
+
+
 class Section(NamedTuple):
     """A section of the navigation, with its pages; the first one is in the navigation."""
 
     pages: Sequence[Page]
     actions: Sequence[Action] = ()
+    downloads: Sequence[Download] = ()
     is_listed: bool = True
     """Whether its first page is in the navigation."""
 

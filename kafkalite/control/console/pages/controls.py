@@ -1,4 +1,4 @@
-"""The page of controls: clock, nodes and leaders, links, snapshots, other clusters, and reset."""
+"""The page of controls: clock, nodes, leaders, links, captures, snapshots, clusters, and reset."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from kafkalite.control.commands.clusters import ForkCluster, ListClusters, StopC
 from kafkalite.control.commands.leaders import MoveLeader
 from kafkalite.control.commands.links import DisturbLink, HealLink, HealLinks, ListLinks
 from kafkalite.control.commands.nodes import AddNode, ChangeNode, ListNodes, RemoveNode
+from kafkalite.control.commands.recordings import (
+    DeleteCapture,
+    DownloadCapture,
+    ListCaptures,
+    StartCapture,
+    StopCapture,
+)
 from kafkalite.control.commands.reset import ResetBroker
 from kafkalite.control.commands.snapshots import (
     CreateSnapshot,
@@ -21,8 +28,9 @@ from kafkalite.control.commands.snapshots import (
     SaveSnapshot,
 )
 from kafkalite.control.console.command_forms import inputs_of, sender
-from kafkalite.control.console.page import Action, Content, Page, Section
+from kafkalite.control.console.page import Action, Content, Download, Page, Section
 from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.server.captures import EXTERNAL
 from kafkalite.server.link_rules import describe_link
 
 if TYPE_CHECKING:
@@ -30,11 +38,13 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.clock import ClockState
+    from kafkalite.control.commands.recordings import CaptureStatus
     from kafkalite.control.console.command_forms import Input
     from kafkalite.control.console.page import View
 
 _PATH: Final = "/controls"
 _NOW: Final = "now"
+_DOWNLOAD: Final = f"{_PATH}/capture-download"
 
 
 class Control(NamedTuple):
@@ -75,6 +85,9 @@ CONTROLS: Final[Sequence[Control]] = (
     Control("link", "Disturb", DisturbLink, tuple(each.name for each in fields_of(DisturbLink))),
     Control("link-heal", "Heal", HealLink),
     Control("links-heal", "Heal all", HealLinks),
+    Control("capture", "Record", StartCapture, ("name",)),
+    Control("capture-stop", "Stop", StopCapture),
+    Control("capture-delete", "Delete …", DeleteCapture, is_dangerous=True),
     Control("snapshot", "Make a snapshot", CreateSnapshot),
     Control("restore", "Restore …", RestoreSnapshot, is_dangerous=True),
     Control("snapshot-delete", "Delete …", DeleteSnapshot, is_dangerous=True),
@@ -99,6 +112,7 @@ async def _controls(view: View) -> Content:
     nodes = (await ask(ListNodes())).nodes
     snapshots = (await ask(ListSnapshots())).snapshots
     links = (await ask(ListLinks())).links
+    captures = await _captures(view)
     clock = await _clock(view)
     forms = {
         each.name: ControlForm(each, inputs_of(each.kind, each.inputs) if each.inputs else ())
@@ -110,6 +124,9 @@ async def _controls(view: View) -> Content:
             "nodes": nodes,
             "node_controls": {each.id: _node_controls(each) for each in nodes},
             "links": [(each, describe_link(each.rule)) for each in links],
+            "captures": captures,
+            "external": EXTERNAL,
+            "download_path": _DOWNLOAD,
             "snapshots": snapshots,
             "clusters": (await ask(ListClusters())).clusters,
             "forms": forms,
@@ -120,6 +137,7 @@ async def _controls(view: View) -> Content:
             *(ChangeNode(each.id, state="stopped") for each in nodes[:1]),
             ListLinks(),
             *(HealLink(each.id) for each in links[:1]),
+            *_capture_commands(captures),
             CreateSnapshot(),
             *(RestoreSnapshot(each.id) for each in snapshots[:1]),
             ForkCluster(snapshot_id=_NOW),
@@ -136,6 +154,26 @@ async def _clock(view: View) -> ClockState | None:
         return None
 
 
+async def _captures(view: View) -> Sequence[CaptureStatus]:
+    """Return the captures; none if their directory cannot be read."""
+    try:
+        return (await view.source.ask(ListCaptures())).captures
+    except CommandError:
+        return ()
+
+
+def _capture_commands(captures: Sequence[CaptureStatus]) -> Sequence[Command[Any]]:
+    """Return commands about captures that are possible now."""
+    recorded = [each.name for each in captures if each.state == "recording"]
+    own = [each.name for each in captures if each.name != EXTERNAL]
+    return (
+        ListCaptures(),
+        StopCapture(recorded[0]) if recorded else StartCapture(),
+        *(DownloadCapture(each) for each in own[-1:]),
+        *(DeleteCapture(each) for each in own[-1:] if each not in recorded),
+    )
+
+
 def _node_controls(node: Any) -> Sequence[str]:  # noqa: ANN401 - a NodeStatus
     """Return the names of the controls that change a node in its state."""
     first = ("node-stop", "node-isolate") if node.state == "running" else ("node-start",)
@@ -150,4 +188,5 @@ SECTION: Final = Section(
         Action(each.path, sender(each.kind, **each.fixed), is_dangerous=each.is_dangerous)
         for each in CONTROLS
     ),
+    (Download(_DOWNLOAD, sender(DownloadCapture)),),
 )

@@ -17,6 +17,7 @@ from kafkalite.control.commands.faults import AddFault, ClearFaults, ReleaseFaul
 from kafkalite.control.commands.groups import DeleteGroup, ShowGroup
 from kafkalite.control.commands.leaders import MoveLeader
 from kafkalite.control.commands.nodes import AddNode, ChangeNode
+from kafkalite.control.commands.recordings import DownloadCapture, StartCapture, StopCapture
 from kafkalite.control.commands.reset import ResetBroker
 from kafkalite.control.commands.snapshots import RestoreSnapshot, SaveSnapshot
 from kafkalite.control.commands.topics import CreateTopic
@@ -103,6 +104,9 @@ def test_a_command_is_written_as_it_is_sent(
         (ForkCluster(name="blue", at="5m"), "kafkalite cluster create blue --at 5m"),
         (RestoreSnapshot("s1", disconnect=True), "kafkalite snapshot restore s1 --disconnect"),
         (SaveSnapshot("s1", "/x/s1.zip"), "kafkalite snapshot save s1 /x/s1.zip"),
+        (StartCapture(), "kafkalite recording start"),
+        (StartCapture("a-b"), "kafkalite recording start a-b"),
+        (StopCapture("a-b"), "kafkalite recording stop a-b"),
         (ResetBroker("orders-*"), "kafkalite reset --topics 'orders-*'"),
     ],
 )
@@ -111,6 +115,12 @@ def test_a_line_of_a_shell_sends_the_command(
 ) -> None:
     assert lines_of(command, URL).shell == shell
     assert sent_by(shell, monkeypatch) == to_json(command, omits_defaults=True)
+
+
+def test_the_output_of_a_command_that_returns_a_file_has_its_name() -> None:
+    found = lines_of(DownloadCapture("a-b"), URL)
+    assert found.shell == "kafkalite recording download a-b > a-b.pcapng"
+    assert (found.method, found.path) == ("GET", "/v1/captures/a-b/file")
 
 
 class SentError(Exception):

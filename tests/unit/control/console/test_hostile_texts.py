@@ -233,6 +233,8 @@ async def test_faults_snapshots_and_nodes(console: ServedConsole) -> None:
         ("/controls/node-stop", {"node_id": HOSTILE}),
         ("/controls/fork", {"name": HOSTILE}),
         ("/controls/snapshot-load", {"path": HOSTILE}),
+        ("/controls/capture", {"name": HOSTILE}),
+        ("/controls/capture-stop", {"name": HOSTILE}),
     ],
 )
 async def test_refused_commands(console: ServedConsole, path: str, fields: dict[str, str]) -> None:
@@ -243,18 +245,25 @@ async def test_refused_commands(console: ServedConsole, path: str, fields: dict[
     check(answer.body)
 
 
+async def test_a_file_that_does_not_exist(console: ServedConsole) -> None:
+    check(await console.get("/controls/capture-download", 400, name=HOSTILE))
+    check(await console.get("/controls/capture-download", 400))
+
+
 async def test_commands_that_are_confirmed(console: ServedConsole) -> None:
     for path in (
         "/topics/delete",
         "/controls/restore",
         "/controls/reset",
         "/controls/cluster-stop",
+        "/controls/capture-delete",
     ):
         fields = {
             "topic": HOSTILE,
             "snapshot_id": HOSTILE,
             "topics": HOSTILE,
             "cluster_id": HOSTILE,
+            "name": HOSTILE,
         }
         check((await console.post(path, **fields, back=HOSTILE)).body)
 

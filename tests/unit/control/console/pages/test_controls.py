@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from kafkalite.control.commands.clock import ShowClock
 from kafkalite.control.commands.clusters import ClusterList, ClusterStatus, ListClusters
 from kafkalite.control.commands.links import ListLinks
 from kafkalite.control.commands.nodes import ShowNode
+from kafkalite.control.commands.recordings import ListCaptures
 from kafkalite.control.commands.snapshots import ListSnapshots
 from kafkalite.control.commands.topics import CreateTopic, ListTopics, ShowTopic
 from kafkalite.control.console.pages.controls import CONTROLS
@@ -23,9 +24,13 @@ from tests.unit.control.console.served_console import (
     ServedConsole,
     served_console,
 )
+from tests.unit.server.recorders import CONTENT, FakeRecorder, use_fake_recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from kafkalite.capture.recording.recorder import Recorder
 
 BACK = "/console/controls"
 
@@ -36,8 +41,8 @@ async def console() -> AsyncIterator[ServedConsole]:
         yield found
 
 
-async def do(console: ServedConsole, name: str, **fields: object) -> None:
-    answer = await console.post(f"/controls/{name}", back=BACK, **fields)
+async def do(console: ServedConsole, control: str, /, **fields: object) -> None:
+    answer = await console.post(f"/controls/{control}", back=BACK, **fields)
     assert (answer.status, answer.headers.get("location")) == (303, BACK), answer.body
 
 
@@ -119,6 +124,56 @@ async def names(console: ServedConsole) -> set[str]:
     return {each.name for each in (await console.source.ask(ListTopics())).topics}
 
 
+async def test_captures_are_recorded_downloaded_and_deleted(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def states() -> dict[str, str]:
+        found = (await console.source.ask(ListCaptures())).captures
+        return {each.name: each.state for each in found}
+
+    use_fake_recorder(monkeypatch)
+    text = await console.get("/controls")
+    assert "There are no captures." in text
+    assert "kafkalite recording start" in text
+    await do(console, "capture", name="first")
+    assert await states() == {"first": "recording"}
+    text = await console.get("/controls")
+    assert "POST /v1/captures/first/stop" in text
+    assert "kafkalite recording download first &gt; first.pcapng" in text
+    assert "Delete …: first" not in text
+    await do(console, "capture-stop", name="first")
+    assert await states() == {"first": "stopped"}
+
+    link = re.search(r'href="/console(/controls/capture-download[^"]*)" download="([^"]*)"', text)
+    assert link is not None
+    assert link[2] == "first.pcapng"
+    answer = await ask_for_text(console.app, f"/console{html.unescape(link[1])}")
+    assert (answer.status, answer.body) == (200, CONTENT)
+    assert answer.headers["content-disposition"] == 'attachment; filename="first.pcapng"'
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+    answer = await console.post("/controls/capture-delete", name="first", back=BACK)
+    assert "kafkalite recording delete first" in answer.body
+    assert "DELETE /v1/captures/first" in answer.body
+    assert await states() == {"first": "stopped"}
+    await do(console, "capture-delete", name="first", confirmed="yes")
+    assert await states() == {}
+
+
+async def test_the_capture_of_the_program_is_not_offered_as_a_file(
+    console: ServedConsole, tmp_path: Path
+) -> None:
+    recorder = FakeRecorder(f"{tmp_path}", console.clock.now_ns)
+    console.broker.nodes.start_recording(cast("Recorder", recorder))
+    text = await console.get("/controls")
+    assert "Stop: external" in text
+    assert "Download: external" not in text
+    await do(console, "capture-stop", name="external")
+    text = await console.get("/controls")
+    assert f"{tmp_path}" in text
+    assert "Delete …: external" not in text
+
+
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterStatus:
     """Let the broker have another cluster."""
@@ -154,12 +209,17 @@ async def test_a_reset_asks_first(console: ServedConsole) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-async def test_each_action_has_a_form_and_each_form_an_action(console: ServedConsole) -> None:
+async def test_each_action_has_a_form_and_each_form_an_action(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_fake_recorder(monkeypatch)
+    await do(console, "capture", name="first")
     await do(console, "snapshot")
     await do(console, "auto")
     await do(console, "link", node=1, latency_ms="1ms")
     seen = forms(await console.get("/controls"))
     await do(console, "pause")
+    await do(console, "capture-stop", name="first")
     for change in ("node-freeze", "node-lag", "node-isolate"):
         await do(console, change, node_id=1)
     seen |= forms(await console.get("/controls"))
