@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.config.options import Option
 
 _OF_PARSER = {"run", "parser", "new_parser"}
-_TEXTS = ("1", "64k", "512m", "auto", "text-1", "a=b", "info", "json")
+_TEXTS = ("1", "64k", "512m", "auto", "text-1", "a=b", "info", "json", "http://localhost:8081")
 
 
 def values_of_argparse(given: Sequence[str]) -> dict[str, object]:
