@@ -126,16 +126,21 @@ class BrowserAccess:
         given_session = request.cookies.get(_cookie_name(request), "")
         if compare_digest(given_session.encode(), self._session.encode()):
             return None
-        return self._new_login("", console_path(here))
+        # A browser repeats no form after the login, so it continues with the page of the form.
+        form_page = request.headers.get("referer", "").removeprefix(self._own_origin(request))
+        is_form = request.method not in _SAFE_METHODS
+        return self._new_login("", console_path(form_page if is_form else here))
+
+    def _own_origin(self, request: Request) -> str:
+        return f"{self._endpoint.scheme}://{request.headers.get('host', '').lower()}"
 
     def _cross_site_refusal(self, request: Request) -> Refusal | None:
         headers = request.headers
         is_safe = request.method in _SAFE_METHODS
         origin = headers.get("origin", "" if is_safe else "none")
-        own = f"{self._endpoint.scheme}://{headers.get('host', '').lower()}"
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "")
         is_link = is_safe and mode == "navigate" and headers.get("sec-fetch-dest") == "document"
-        if (origin and origin.lower() != own) or (
+        if (origin and origin.lower() != self._own_origin(request)) or (
             site not in {"none", "same-origin"} and not is_link
         ):
             return Refusal(403, _OTHER_PAGE_MESSAGE, {})

@@ -61,6 +61,23 @@ async def test_a_browser_without_a_session_gets_the_login_page() -> None:
     assert (await guarded.get(cookie=f"kafkalite-console-9097={TOKEN.text}")).status == 401
 
 
+@pytest.mark.parametrize(
+    ("page", "path"),
+    [
+        (f"{ORIGIN}/console/group?group=a", "/console/group?group=a"),
+        ("", "/console/"),
+        ("http://evil.example/console/", "/console/"),
+        (f"{ORIGIN}.evil.example/console/", "/console/"),
+        (f"{ORIGIN}//evil.example/console/", "/console/"),
+    ],
+)
+async def test_a_login_after_a_form_leads_back_to_the_page_of_the_form(
+    page: str, path: str
+) -> None:
+    answer = await Guarded(token=TOKEN).post("/console/faults/add", referer=page)
+    assert (answer.status, answer.body) == (401, f"login {path} ")
+
+
 async def test_styles_of_the_login_page_need_no_session() -> None:
     assert (await Guarded(token=TOKEN).get("/console/static/console.css")).body == "served"
 
