@@ -314,9 +314,9 @@ class ConsoleApp:
         defaults = {"section": "", "here": "", "commands": (), "changes": ""}
         return self._render(template, status, {**defaults, **values})
 
-    def _error_page(self, status: int, message: str, back: str = "") -> Response:
+    def _error_page(self, status: int, message: str, back: str = "", **values: str) -> Response:
         title = HTTPStatus(status).phrase
-        values = {"title": title, "message": message, "back": back}
+        values |= {"title": title, "message": message, "back": back}
         return self._plain("error.html.j2", status, values)
 
     def _login_page(self, error: str, path: str) -> Response:
@@ -325,15 +325,19 @@ class ConsoleApp:
         )
 
     def _refusal_page(self, refusal: Refusal) -> Response:
-        return self._error_page(refusal.status, refusal.message)
+        # A page of others may read it, so it has nothing of the cluster.
+        return self._error_page(refusal.status, refusal.message, cluster="")
 
     def _on_http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        message = f"{error.detail}"
-        if error.status_code == HTTPStatus.NOT_FOUND:
-            path: str = request.scope["path"]  # request.url needs a Host header that can be parsed
-            message = f"{path[:80]} is no page of the console."
-        return self._error_page(error.status_code, message)
+        path: str = request.scope["path"]  # request.url needs a Host header that can be parsed
+        messages = {
+            HTTPStatus.NOT_FOUND: f"{path[:80]} is no page of the console.",
+            HTTPStatus.METHOD_NOT_ALLOWED: f"{path[:80]} does not support {request.method[:10]}: "
+            "a page is opened with GET, and a form is sent with POST.",
+        }
+        status = HTTPStatus(error.status_code)
+        return self._error_page(status, messages.get(status, f"{error.detail}"))
 
     async def _on_long_name(self, request: Request) -> Response:
         del request

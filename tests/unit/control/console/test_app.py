@@ -74,6 +74,18 @@ async def test_an_unknown_page_and_an_invalid_field_are_named(console: ServedCon
     assert "there is no group" in await console.get("/group", 404, group="missing")
 
 
+async def test_the_address_of_a_form_is_no_page(console: ServedConsole) -> None:
+    text = await console.get("/topics/create", 405)
+    assert "/console/topics/create does not support GET" in text
+
+
+async def test_a_refusal_does_not_name_the_cluster() -> None:
+    async with served_console(Endpoint(allowed_hosts=("localhost",))) as console:
+        text = await console.get("/", 403)
+        assert "are refused" in text
+        assert console.source.name not in text
+
+
 async def test_the_login_page_has_a_form() -> None:
     token = ControlToken("a-token-of-tests")
     async with served_console(Endpoint(token)) as console:
