@@ -95,8 +95,13 @@ async def _topic(view: View) -> Content:
         },
         title=f"Topic {name_text(topic.name)}",
         commands=(ShowTopic(topic.name),),
-        changes=(Subject.HISTORY, TopicRecords(topic.name, shown[0], shown[-1])),
+        changes=(Subject.HISTORY, *_records_of(topic.name, shown)),
     )
+
+
+def _records_of(topic: str, partitions: Sequence[int]) -> Sequence[TopicRecords]:
+    """Return what changes a page about partitions: none for a topic without replicas here."""
+    return (TopicRecords(topic, partitions[0], partitions[-1]),) if partitions else ()
 
 
 async def _status(view: View) -> TopicStatus:

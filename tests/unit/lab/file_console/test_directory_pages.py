@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,10 +11,13 @@ import pytest
 from kafkalite.control.console.access import Endpoint
 from kafkalite.control.console.app import ConsoleApp
 from kafkalite.lab.file_console.directory_pages import SECTIONS
+from kafkalite.lab.file_console.directory_source import DirectorySource
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.storage.data_directory import BOOT_FILE
 from tests.unit.control.asgi_client import ask_for_text
 
 if TYPE_CHECKING:
-    from kafkalite.lab.file_console.directory_source import DirectorySource
+    from pathlib import Path
 
 
 async def page(source: DirectorySource, path: str, status: int = 200) -> str:
@@ -49,6 +54,22 @@ async def test_pages_show_the_directory_and_change_nothing(
     assert "/console/entry" not in text
     assert "/console/produce" not in text
     assert "GET /v1" not in text
+
+
+async def test_a_topic_leads_to_the_partitions_that_the_directory_has(
+    data_directory: Path, tmp_path: Path
+) -> None:
+    path = shutil.copytree(data_directory, tmp_path / "copy")
+    (path / BOOT_FILE).unlink()  # a directory of Kafka, in which other nodes have partitions
+    (path / "orders-0").rename(path / "orders-1")
+    shutil.rmtree(path / "other-0")
+    with closing(DirectorySource(str(path), AdjustableClock())) as source:
+        assert "/console/records?topic=orders&amp;partition=1" in await page(
+            source, "/topic?topic=orders"
+        )
+        text = await page(source, "/topic?topic=other")
+        assert "The directory has no replica of a partition of this topic." in text
+        assert "/console/records" not in text
 
 
 @pytest.mark.parametrize("path", ["/requests", "/faults", "/controls", "/produce?topic=orders"])
