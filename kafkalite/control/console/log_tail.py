@@ -57,6 +57,11 @@ class LogTail(NamedTuple):
             except (KafkaError, OSError, LookupError, ValueError) as error:
                 raise TimeTravelError(f"{self.name} cannot be read: {error}") from error
             for batch in found:
+                if batch.last_offset < offset:
+                    raise TimeTravelError(
+                        f"{self.name} is damaged: the batch at offset {batch.base_offset} ends "
+                        f"before offset {offset}"
+                    )
                 offset = batch.last_offset + 1
                 is_compressed = batch.attributes & COMPRESSION_MASK
                 if batch.is_control or is_compressed or needle in bytes(batch.data):

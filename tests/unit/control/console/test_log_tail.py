@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,8 @@ from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from kafkalite.storage.log import Log
 
 
 @pytest.fixture
@@ -70,3 +72,21 @@ async def test_records_that_are_appended_meanwhile_are_not_read(console: ServedC
         found.append(each.base_offset)
         await console.members.commit("shop", 9)
     assert found == [0, 1, 2, 3, 4, 5]
+
+
+class _RepeatedLog:
+    """A log that returns its first batch for each offset, as one with a wrong last offset does."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def read(self, offset: int, **limits: Any) -> bytes:  # noqa: ANN401 - those of Log.read
+        del offset
+        return self._log.read(0, **{**limits, "max_bytes": 1})
+
+
+async def test_a_batch_that_ends_too_early_is_named(console: ServedConsole) -> None:
+    tail = tail_of(console)
+    damaged = tail._replace(log=_RepeatedLog(tail.log))  # type: ignore[arg-type]  # only `read` is used
+    with pytest.raises(TimeTravelError, match="batch at offset 0 ends before offset 1"):
+        await offsets(damaged, "shop")
