@@ -73,5 +73,9 @@ def datetime_of(milliseconds: int) -> datetime:
 
 
 def iso_of(milliseconds: int) -> str:
-    """Return a time in ISO 8601 format, in UTC with milliseconds."""
-    return datetime_of(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return a time in ISO 8601 format, in UTC with milliseconds; the number if it is no date."""
+    try:
+        time = datetime_of(milliseconds)
+    except OverflowError:  # a file or a client can have any number
+        return f"{milliseconds}"
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -46,8 +46,8 @@ def json_text(value: object) -> str:
 
 
 def time_text(time_ms: int) -> str:
-    """Return the time of the day, in UTC: 12:00:01.000."""
-    return iso_of(time_ms).partition("T")[2].removesuffix("Z")
+    """Return the time of the day, in UTC: 12:00:01.000; the number if it is no date."""
+    return iso_of(time_ms).rpartition("T")[2].removesuffix("Z")
 
 
 def moment_text(time_ms: int) -> str:

@@ -105,6 +105,10 @@ def test_printed_times_can_be_parsed(ms: int) -> None:
 
 def test_milliseconds_are_always_printed() -> None:
     assert iso_of(1_772_366_400_000) == "2026-03-01T12:00:00.000Z"
+    assert iso_of(-1) == "1969-12-31T23:59:59.999Z"
+    assert [iso_of(each) for each in (2**63, -(2**63), 10**15)] == [
+        "9223372036854775808", "-9223372036854775808", "1000000000000000",
+    ]  # fmt: skip
 
 
 def test_a_rate_is_a_number() -> None:

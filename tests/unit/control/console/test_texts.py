@@ -28,6 +28,7 @@ def test_json_is_cut() -> None:
 
 def test_times_are_short() -> None:
     assert time_text(1_700_000_000_123) == "22:13:20.123"
+    assert time_text(2**63 - 1) == str(2**63 - 1)
 
 
 @pytest.mark.parametrize(
