@@ -104,7 +104,13 @@ class MachineReplay:
                 continue
             decoded = self._decode(offset, record)
             if decoded is not None:
-                replay(decoded)
+                try:
+                    replay(decoded)
+                except (LookupError, ValueError) as error:
+                    raise TimeTravelError(
+                        f"the record at offset {offset} of {self._log} refers to something that "
+                        "no record before it has made"
+                    ) from error
                 yield Applied(offset, batch.base_timestamp + record.timestamp_delta, decoded)
 
     def decoded(self, applied: Applied) -> CoordinatorRecord[object, object] | str:

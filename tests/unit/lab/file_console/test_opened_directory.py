@@ -11,7 +11,10 @@ from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.lab.file_console import opened_directory
 from kafkalite.lab.file_console.opened_directory import REPLICATION_FILE, OpenedDirectory
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.storage.batch import CRC_END, split_batches
+from kafkalite.storage.crc import crc32c
 from kafkalite.storage.data_directory import BOOT_FILE, CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
 
 if TYPE_CHECKING:
@@ -118,3 +121,16 @@ def test_state_machines_are_those_of_the_logs(data_directory: Path) -> None:
 def test_a_directory_without_a_metadata_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TimeTravelError, match="it has no __cluster_metadata-0"):
         opened(tmp_path)
+
+
+def test_a_partition_of_a_topic_that_was_not_created_is_named(copied: Path) -> None:
+    topic_id = opened(copied).image.topics["orders"].topic_id
+    segment = copied / f"{METADATA_TOPIC}-0" / f"{0:020}.log"
+    data = bytearray(segment.read_bytes().replace(topic_id, bytes(16), 1))  # in TopicRecord only
+    for batch in split_batches(bytes(data)):
+        end = data.index(batch.data) + CRC_END
+        checked = bytes(batch.data[CRC_END:])
+        data[end - 4 : end] = crc32c(checked, 0).to_bytes(4, "big")
+    segment.write_bytes(data)
+    with pytest.raises(TimeTravelError, match="refers to something that no record before it"):
+        _ = opened(copied).image
