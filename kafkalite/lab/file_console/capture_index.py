@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,8 @@ _UNKNOWN: Final = 0
 """The number of the names of exchanges that are not in the index."""
 _BUFFER_BYTES: Final = 1 << 20
 _NO_NUMBER: Final = -1
+_MAX_NS: Final = 2**63 - 1
+"""The largest time that the index has; a pcapng file can have any."""
 
 
 class Names(NamedTuple):
@@ -112,6 +115,7 @@ class CaptureIndex:
 
     def add(self, exchange: Exchange) -> None:
         """Add an exchange; raises OSError if the temporary file cannot grow."""
+        exchange = _with_limited_times(exchange)
         seen = observation(exchange)
         if seen.response is not None and len(self.topic_names) < MAX_TOPIC_IDS:
             self.topic_names.update(named_topics(seen.response))
@@ -326,6 +330,16 @@ def _named_entities(key: int) -> Sequence[tuple[Entity, bool]]:
 
 def _unique(key: int, entity: Entity, request: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any message
     return tuple(dict.fromkeys(each for each in entities_in_request(key, entity, request) if each))
+
+
+def _with_limited_times(exchange: Exchange) -> Exchange:
+    """Return an exchange whose times fit into 64 bits."""
+    times = exchange.sent_ns, exchange.answered_ns or 0
+    if all(-_MAX_NS <= each <= _MAX_NS for each in times):
+        return exchange
+    sent_ns, answered_ns = (max(-_MAX_NS, min(each, _MAX_NS)) for each in times)
+    is_answered = exchange.answered_ns is not None
+    return replace(exchange, sent_ns=sent_ns, answered_ns=answered_ns if is_answered else None)
 
 
 def _numbered(numbers: dict[Any, int], value: object) -> int:

@@ -171,7 +171,7 @@ class CaptureSource:
             transactional_ids=len(index.transactions),
             first_ms=milliseconds(index.first_ns),
             last_ms=self.now_ms,
-            apis=[(codec.api_name(key), count) for key, count in apis],
+            apis=[(_api_name(key), count) for key, count in apis],
             errors=[(error_name(code), count) for code, count in errors],
             problems=[*self._problems],
             brokers=sorted({f"{each.broker}" for each in index.connections}),

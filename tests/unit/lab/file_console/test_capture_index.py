@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import pytest
 
 from kafkalite.capture.reading.captures import exchanges, ignore, read
@@ -27,6 +30,17 @@ def test_the_exchanges_are_those_of_the_capture(member_lives: CaptureIndex) -> N
     for number in (0, len(expected) + 1):
         with pytest.raises(LookupError):
             member_lives.exchange(number)
+
+
+def test_times_that_are_no_dates_are_limited(member_lives: CaptureIndex) -> None:
+    with closing(CaptureIndex()) as index:
+        for number in range(1, len(member_lives) + 1):
+            exchange = member_lives.exchange(number)
+            index.add(replace(exchange, sent_ns=2**70, answered_ns=-(2**70)))
+        index.end()
+        found = index.exchange(1)
+        assert GROUP in index.groups
+    assert (found.sent_ns, found.answered_ns) == (2**63 - 1, -(2**63 - 1))
 
 
 def test_filters_select_by_api_names_errors_and_clients(member_lives: CaptureIndex) -> None:

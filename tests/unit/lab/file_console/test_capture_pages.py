@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -111,6 +112,20 @@ async def test_nothing_in_a_capture_is_markup(tmp_path: Path) -> None:
         assert "\u202e" not in text
         assert "\x00" not in text
     source.close()
+
+
+async def test_an_api_that_kafka_does_not_have_is_shown_by_its_key(tmp_path: Path) -> None:
+    talk = damage.TcpConnection(Endpoint("10.9.8.7", 40_000), traffic.BROKER, traffic.START_NS)
+    known = traffic.request_frame(8, 8, 0, traffic.commit_request("shop", 7))
+    for number, asked in enumerate((known, (999).to_bytes(2, "big") + known[2:])):
+        talk.request(traffic.START_NS + (number + 1) * traffic.MS, framed(asked))
+    path = tmp_path / "unknown.pcap"
+    path.write_bytes(damage.capture_file(talk.packets))
+    problems = Problems()
+    with closing(read_index([str(path)], problems)) as index:
+        source = CaptureSource([str(path)], index, problems, [])
+        for page_path in ("/", "/requests"):
+            assert "API 999" in await page(source, page_path)
 
 
 async def test_records_are_shown_without_links_to_logs(
