@@ -57,7 +57,8 @@ class SchemaRegistry:
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._is_https = parts.scheme == "https"
         self._path = parts.path.rstrip("/")
-        self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._path}"
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._name = f"{parts.scheme}://{self._authority}{self._path}"
         self._authorization = None
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -105,8 +106,8 @@ class SchemaRegistry:
             found = error
         except TimeoutError:
             found = SchemaError(f"{self._name} does not answer")
-        except OSError as error:
-            reason = error.strerror or f"{error}"
+        except (OSError, UnicodeError) as error:  # the host may be no name of the Internet
+            reason = getattr(error, "strerror", None) or f"{error}"
             found = SchemaError(f"the schema registry {self._name} is not available: {reason}")
         finally:
             self._tasks.pop(schema_id, None)
@@ -181,7 +182,7 @@ class SchemaRegistry:
 
     def _headers(self) -> list[tuple[str, str]]:
         headers = [
-            ("host", self._host),
+            ("host", self._authority),
             ("accept", "application/vnd.schemaregistry.v1+json, application/json"),
             ("connection", "close"),
         ]
@@ -215,12 +216,15 @@ class _Reference(NamedTuple):
 
 
 def _references_in(document: Mapping[str, Any]) -> Sequence[_Reference]:
-    found = []
-    for each in document.get("references") or ():
-        try:
-            found.append(_Reference(f"{each['name']}", f"{each['subject']}", int(each["version"])))
-        except (TypeError, KeyError, ValueError) as error:
-            raise SchemaError("the registry returned an invalid list of references") from error
+    try:
+        found = [
+            _Reference(f"{each['name']}", f"{each['subject']}", int(each["version"]))
+            for each in document.get("references") or ()
+        ]
+        for each in found:
+            each.subject.encode()  # JSON can have half of a surrogate pair
+    except (TypeError, LookupError, ValueError, OverflowError) as error:
+        raise SchemaError("the registry returned an invalid list of references") from error
     return found
 
 

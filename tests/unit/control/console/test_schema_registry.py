@@ -81,8 +81,13 @@ async def test_problems_are_named() -> None:
     assert "returned no JSON object for schema 7" in await problem_of([])
     assert "returned schema 7 without its text" in await problem_of({})
     assert "has the type 'XML', not AVRO, JSON, PROTOBUF" in await problem_of({"schemaType": "XML"})
-    invalid = {**STRING, "references": [7]}
-    assert "invalid list of references" in await problem_of(invalid)
+    invalid: object
+    for invalid in (
+        7, [7], [[]], [{}], [{**reference("a"), "version": float("inf")}],
+        [{**reference("a"), "subject": "\ud800"}],
+    ):  # fmt: skip
+        found = await problem_of({**STRING, "references": invalid})
+        assert found == "the registry returned an invalid list of references"
     missing = {**STRING, "references": [reference("a")]}
     assert "has no 's/a', version 3, which schema 7 uses" in await problem_of(missing)
     assert "schema 7 has more than 1,048,576 bytes" in await problem_of(b" " * 2**20 + b" ")
@@ -112,17 +117,24 @@ async def test_a_registry_that_does_not_answer_is_named() -> None:
     assert f"{found}".startswith(f"the schema registry {server.url} is not available: ")
 
 
+async def test_a_host_that_is_no_name_is_named() -> None:
+    (found,) = (await SchemaRegistry(f"http://{'a' * 64}").schemas([7])).values()
+    assert f"{found}".startswith(f"the schema registry http://{'a' * 64} is not available: ")
+
+
 async def test_a_server_that_speaks_no_http_is_named() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(answers.pop())
         writer.close()
 
+    requests: list[bytes] = []
     answers = [b"", b"SSH-2.0\r\n\r\n"]
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         for _ in range(2):
             assert "does not speak HTTP" in f"{(await SchemaRegistry(url).schemas([7]))[7]}"
+    assert all(url.removeprefix("http://").encode() in each for each in requests)
 
 
 async def test_an_error_is_forgotten_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
