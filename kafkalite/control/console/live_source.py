@@ -31,11 +31,13 @@ from kafkalite.control.time_travel.view import PastView
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns, result_in_turns
 from kafkalite.control.waiting import Changes, deadline_after
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kafkalite.cluster.cluster import Cluster
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.requests import RecordedRequest
     from kafkalite.control.console.command_lines import CommandLines
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from kafkalite.control.group_status import GroupStatus
     from kafkalite.control.request_filter import RequestFilter
     from kafkalite.partitions.partition import Partition
-    from kafkalite.ports.watchers import Watchers
     from kafkalite.server.broker import Broker
 
 Answer = TypeVar("Answer")
@@ -68,6 +69,8 @@ class LiveSource:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._past_lock = asyncio.Lock()
+        self._metadata: tuple[Cluster, Watchers] | None = None
+        """A cluster, and what is notified of each change of its metadata."""
 
     @property
     def name(self) -> str:
@@ -208,21 +211,42 @@ class LiveSource:
 
     def changes(self, subjects: Sequence[Subject | TopicRecords]) -> LiveChanges:
         """Return what waits for changes; none are missed from the call on."""
-        found = map(self._watchers, subjects)
-        return LiveChanges([each for each in found if each is not None])
+        records = [each for each in subjects if isinstance(each, TopicRecords)]
+        return LiveChanges(
+            partial(self._watchers, [each for each in subjects if isinstance(each, Subject)]),
+            [RecordChanges(partial(_partitions, self._broker, each)) for each in records],
+        )
 
-    def _watchers(self, subject: Subject | TopicRecords) -> Watchers | None:
-        if isinstance(subject, TopicRecords):
-            return RecordChanges(partial(_partitions, self._broker, subject))
+    def _watchers(self, subjects: Sequence[Subject]) -> Sequence[Watchers] | None:
+        """Return the present watchers of some subjects; None while the broker is not running.
+
+        The first is that of the metadata: each page has nodes or topics, and a restored snapshot
+        replaces everything.
+        """
+        cluster = self._broker.cluster
+        if cluster is None:
+            return None
+        found = (self._watchers_of(cluster, each) for each in subjects)
+        return [self._metadata_watchers(cluster), *(each for each in found if each is not None)]
+
+    def _watchers_of(self, cluster: Cluster, subject: Subject) -> Watchers | None:
         if subject is Subject.HISTORY:
-            return self._broker.history.watchers
+            return cluster.history.watchers
         if subject is Subject.GROUPS:
-            return running_cluster(self._broker).groups.watchers
+            return cluster.groups.watchers
         if subject is Subject.TRANSACTIONS:
-            return running_cluster(self._broker).transactions.watchers
+            return cluster.transactions.watchers
         if subject is Subject.FAULTS:
             return self._broker.faults.watchers
         return self._broker.request_log.watchers if self.logs_requests else None
+
+    def _metadata_watchers(self, cluster: Cluster) -> Watchers:
+        """Return what is notified of each change of the metadata of a cluster."""
+        if self._metadata is None or self._metadata[0] is not cluster:
+            watchers = Watchers()
+            cluster.subscribe(lambda _image, _delta: watchers.notify())
+            self._metadata = cluster, watchers
+        return self._metadata[1]
 
 
 def _partitions(broker: Broker, records: TopicRecords) -> Sequence[Partition]:
@@ -242,13 +266,28 @@ def _partitions(broker: Broker, records: TopicRecords) -> Sequence[Partition]:
 class LiveChanges:
     """Waits for changes of a broker; see SourceChanges."""
 
-    def __init__(self, all_watchers: Sequence[Watchers]) -> None:
-        self._records = [each for each in all_watchers if isinstance(each, RecordChanges)]
+    def __init__(
+        self,
+        find: Callable[[], Sequence[Watchers] | None],
+        records: Sequence[RecordChanges],
+    ) -> None:
+        """Watch records, and what `find` returns: something else after a snapshot is restored."""
+        self._find = find
+        self._records = records
         self._stack = ExitStack()
-        self._changes = self._stack.enter_context(Changes(*all_watchers))
+        self._watch(find() or ())
+
+    def _watch(self, found: Sequence[Watchers]) -> None:
+        self._found = found
+        self._changes = self._stack.enter_context(Changes(*self._records, *found))
 
     async def next(self, seconds: float) -> bool:
         """Return whether something changed since the previous call, or changes in this time."""
+        found = self._find()
+        if found is not None and found != self._found:
+            self.close()
+            self._watch(found)
+            return True
         for each in self._records:
             each.resume()
         return await self._changes.next(deadline_after(round(seconds * 1000)))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.control.commands.groups import ListGroups
+from kafkalite.control.commands.snapshots import CreateSnapshot, RestoreSnapshot
+from kafkalite.control.commands.topics import CreateTopic
 from kafkalite.control.console import live_source
 from kafkalite.control.console.source import RequestsUntil, Subject
 from kafkalite.control.request_filter import RequestFilter
@@ -64,6 +66,25 @@ async def test_reading_does_not_start_the_log_of_requests(console: ServedConsole
     assert await source.request(1) is None
     source.changes(list(Subject)).close()
     assert not source.logs_requests
+
+
+async def test_a_new_topic_is_noticed(console: ServedConsole) -> None:
+    changes = console.source.changes([Subject.HISTORY])
+    assert not await changes.next(0)
+    await console.source.ask(CreateTopic("new"))
+    assert await changes.next(10)
+    changes.close()
+
+
+async def test_changes_after_a_restored_snapshot_are_noticed(console: ServedConsole) -> None:
+    made = await console.source.ask(CreateSnapshot())
+    changes = console.source.changes([Subject.GROUPS])
+    await console.source.ask(RestoreSnapshot(made.id))
+    assert await changes.next(0)
+    assert not await changes.next(0)
+    await console.members.commit("shop", 1)
+    assert await changes.next(10)
+    changes.close()
 
 
 async def test_changes_are_noticed_once(console: ServedConsole) -> None:
