@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from kafkalite.testing import Broker
 from tests.clients.chromium import Browser, Tab, chromium
@@ -188,6 +189,16 @@ def test_new_records_are_seen_live(tab: Tab, broker: Broker) -> None:
         assert tab.evaluate("window.isSamePage")
     assert "Offsets 0 to 4 of 0 to 4" in tab.text()
     assert tab.errors() == []
+
+
+@pytest.mark.parametrize("path", ["/topic?topic=gone", "/records?topic=gone&partition=0"])
+def test_a_page_says_that_its_topic_was_deleted(tab: Tab, broker: Broker, path: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic("gone", 1)])["gone"].result(10)
+    open_console(tab, broker, f"{path}&token={TOKEN}")
+    tab.wait("document.getElementById('live-state').textContent === 'live'")
+    admin.delete_topics(["gone"])["gone"].result(10)
+    tab.wait_for_text("there is no topic 'gone'")
 
 
 def test_a_record_of_a_client_leads_to_its_requests(tab: Tab, broker: Broker) -> None:

@@ -39,7 +39,11 @@
   }
 
   document.addEventListener("htmx:sendError", () => showState("disconnected"));
-  document.addEventListener("htmx:responseError", () => showState("disconnected"));
+  document.addEventListener("htmx:responseError", (event) => {
+    // The page then says that its subject is gone, or asks for the token.
+    if ([401, 404].includes(event.detail.xhr.status)) window.location.reload();
+    else showState("disconnected");
+  });
 
   function refresh() {
     const live = byId("live");
