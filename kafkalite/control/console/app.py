@@ -169,6 +169,8 @@ class ConsoleApp:
         ]
 
     async def _show(self, page: Page, request: Request) -> Response:
+        if page.template not in self._loaded:
+            await asyncio.to_thread(self._load, page.template)
         loop = asyncio.get_running_loop()
         started = loop.time()
         query = Query(request.query_params.multi_items())
@@ -189,8 +191,6 @@ class ConsoleApp:
             "changes": self._changes_url(page, content),
             **content.values,
         }
-        if page.template not in self._loaded:
-            await asyncio.to_thread(self._load, page.template)
         # A large page takes many milliseconds.
         await asyncio.sleep(0)
         pieces = self._pieces(page.template, values)

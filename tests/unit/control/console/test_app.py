@@ -136,6 +136,22 @@ async def test_pages_that_take_long_are_made_less_often(console: ServedConsole) 
     assert app.interval_s("/groups") == MIN_INTERVAL_S
 
 
+async def test_the_compilation_of_a_template_does_not_delay_changes(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = ConsoleApp(console.source, Endpoint())
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    compiled: list[str] = []
+    monkeypatch.setattr(app, "_load", compiled.append)
+    monkeypatch.setattr(loop, "time", lambda: time() + 3_600 * len(compiled))
+    noted: list[float] = []
+    monkeypatch.setattr(app, "note_render", lambda _path, seconds: noted.append(seconds))
+    assert (await ask_for_text(app.app, "/console/groups")).status == 200
+    assert compiled == ["groups.html.j2"]
+    assert noted[0] < 3_600
+
+
 async def test_an_unknown_subject_is_refused(console: ServedConsole) -> None:
     assert "subjects of changes" in await console.get("/changes", 400, of="weather")
     wrong = await console.get("/changes", 400, topic="orders", first="x")
