@@ -405,6 +405,7 @@ class Collector:
                         error_code=error,
                         producer_id=getattr(request, "producer_id", -1),
                         transactional_id=getattr(request, "transactional_id", None),
+                        producer_epoch=getattr(request, "producer_epoch", -1),
                     )
                 )
 

@@ -171,7 +171,7 @@ def _coverages(history: History) -> dict[GroupPartition, View[Coverage]]:
 def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
     batch = write.batch
     return batch.is_transactional and not outcomes.is_committed(
-        write.partition, batch.producer_id, write.last_offset, write.event
+        write.partition, batch, write.last_offset, write.event
     )
 
 
@@ -415,9 +415,7 @@ def aborted_reads(history: History) -> Iterator[Finding]:
     for row in history.deliveries:
         if not row.batch.is_transactional or row.is_aborted:
             continue
-        is_committed = outcomes.is_committed(
-            row.partition, row.batch.producer_id, row.last_offset, None
-        )
+        is_committed = outcomes.is_committed(row.partition, row.batch, row.last_offset, None)
         if is_committed is not False:
             continue
         marker = outcomes.marker_after(row.partition, row.batch.producer_id, row.last_offset)

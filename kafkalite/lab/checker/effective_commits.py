@@ -40,7 +40,7 @@ def effective_commits(history: History) -> dict[GroupPartition, list[EffectiveCo
             continue
         taken_ns = commit.event.answered_ns
         if commit.is_transactional:
-            end = outcomes.end_after(commit.producer_id, commit.event)
+            end = outcomes.end_after(commit.producer_id, commit.producer_epoch, commit.event)
             taken_ns = end.event.answered_ns if end is not None and end.is_commit else None
         if taken_ns is not None:
             key = GroupPartition(commit.group, commit.partition)

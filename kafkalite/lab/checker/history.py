@@ -285,6 +285,7 @@ class Commit:
     producer_id: int
     """-1 unless the commit belongs to a transaction."""
     transactional_id: str | None
+    producer_epoch: int = -1
 
     @property
     def is_transactional(self) -> bool:

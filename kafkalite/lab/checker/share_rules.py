@@ -291,7 +291,7 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
             if whole.first > whole.last or (
                 batch.is_transactional
                 and not outcomes.is_committed(
-                    write.partition, batch.producer_id, write.last_offset, write.event
+                    write.partition, batch, write.last_offset, write.event
                 )
             ):
                 continue

@@ -11,6 +11,7 @@ from kafkalite.lab.checker.packed_rows import grouped
 
 if TYPE_CHECKING:
     from kafkalite.lab.checker.history import (
+        Batch,
         Event,
         History,
         Marker,
@@ -37,12 +38,10 @@ class TransactionOutcomes:
             partition: merged(Range(row.first_offset, row.last_offset) for row in rows)
             for partition, rows in covered.items()
         }
-        self._ends: dict[int, list[TransactionEnd]] = defaultdict(list)
-        self._ends_of_epoch: dict[tuple[int, int], list[TransactionEnd]] = defaultdict(list)
+        self._ends: dict[tuple[int, int], list[TransactionEnd]] = defaultdict(list)
         for end in history.transaction_ends:  # in the order in which they were sent
             if end.outcome is Outcome.ACCEPTED:
-                self._ends[end.producer_id].append(end)
-                self._ends_of_epoch[end.producer_id, end.producer_epoch].append(end)
+                self._ends[end.producer_id, end.producer_epoch].append(end)
 
     def marker_after(self, partition: Partition, producer_id: int, offset: int) -> Marker | None:
         """Return the producer's first marker after an offset, which ends the transaction there."""
@@ -61,26 +60,34 @@ class TransactionOutcomes:
 
     def ends_of(self, producer_id: int, producer_epoch: int) -> list[TransactionEnd]:
         """Return the accepted EndTxn requests of a producer, in the order of sending."""
-        return self._ends_of_epoch.get((producer_id, producer_epoch), [])
+        return self._ends.get((producer_id, producer_epoch), [])
 
-    def end_after(self, producer_id: int, event: Event) -> TransactionEnd | None:
-        """Return the producer's first accepted EndTxn request that was sent after another one."""
-        ends = self._ends.get(producer_id, [])
+    def end_after(
+        self, producer_id: int, producer_epoch: int, event: Event
+    ) -> TransactionEnd | None:
+        """Return the producer's first accepted EndTxn request that was sent after another one.
+
+        EndTxn has the epoch of the transaction that it ends. A transaction without one was aborted
+        by the coordinator, which raises the epoch.
+        """
+        ends = self.ends_of(producer_id, producer_epoch)
         index = bisect_right(ends, event.sent_ns, key=sent_ns)
         return ends[index] if index < len(ends) else None
 
     def is_committed(
-        self, partition: Partition, producer_id: int, offset: int, event: Event | None
+        self, partition: Partition, batch: Batch, offset: int, event: Event | None
     ) -> bool | None:
         """Return whether the transaction of a batch was committed; None if it is not known.
 
         Its marker in the log says so, or the answer to EndTxn after `event`, the Produce request. A
         marker is that of a later transaction if the history lacks offsets before it.
         """
-        marker = self.marker_after(partition, producer_id, offset)
+        marker = self.marker_after(partition, batch.producer_id, offset)
         if marker is not None and self._is_next(marker, offset):
             return marker.is_commit
-        end = None if event is None else self.end_after(producer_id, event)
+        if event is None:
+            return None
+        end = self.end_after(batch.producer_id, batch.producer_epoch, event)
         return None if end is None else end.is_commit
 
     def _is_next(self, marker: Marker, offset: int) -> bool:

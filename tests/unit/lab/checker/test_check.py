@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -471,6 +472,23 @@ def test_a_refused_write_of_a_zombie_is_no_finding() -> None:
     error = ErrorCode.INVALID_PRODUCER_EPOCH
     cluster.send(old, PARTITION, cluster.batch(old, PARTITION, 1), None, error=error)
     cluster.produce(new, PARTITION)
+    assert found_in(cluster) == []
+
+
+def test_commits_of_a_transaction_that_ends_without_a_request_have_no_effect() -> None:
+    """The next instance makes the coordinator abort it, and ends its own transaction."""
+    cluster = SimulatedCluster()
+    first, second = cluster.peer("first", "f-1"), cluster.peer("second", "s-1")
+    killed = cluster.producer(first, "first")
+    cluster.commit(first, GROUP, PARTITION, 5, producer=killed)
+    other = cluster.producer(second, "second")
+    cluster.commit(second, GROUP, PARTITION, 10, producer=other)
+    cluster.end(other, is_commit=True)
+    restarted = replace(killed, peer=cluster.reconnect(first), epoch=1)
+    cluster.start(restarted)
+    cluster.produce(restarted, PARTITION)
+    cluster.end(restarted, is_commit=True)
+    cluster.fetch_offset(second, GROUP, PARTITION, 10)
     assert found_in(cluster) == []
 
 
