@@ -149,6 +149,12 @@ class Collector:
             uses = self._history.first_uses.setdefault((sender, event.broker), {})
             uses.setdefault(event.connection, event.sent_ns)
 
+    def _note_restart(self, event: Event, transactional_id: str | None) -> None:
+        if transactional_id:
+            self._note_use(event, transactional_id)
+            restarts = self._history.restarts.setdefault((transactional_id, event.broker), {})
+            restarts.setdefault(event.connection, []).append(event.sent_ns)
+
     def leave_undecided(self, reason: str) -> None:
         """Count what the history does not have."""
         self._undecided[reason] += 1
@@ -539,6 +545,7 @@ class Collector:
     def _add_producer_start(self, observation: Observation) -> None:
         request, response, event = observation.request, observation.response, observation.event
         if response is not None and not response.error_code:
+            self._note_restart(event, request.transactional_id)
             self._history.producer_starts.append(
                 ProducerStart(
                     event, request.transactional_id, response.producer_id, response.producer_epoch
@@ -658,13 +665,13 @@ _COORDINATOR_SENDERS: Final[Mapping[int, str]] = {
     int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "member_id",
     int(ApiKey.STREAMS_GROUP_HEARTBEAT): "member_id",
     int(ApiKey.OFFSET_COMMIT): "member_id",
-    int(ApiKey.INIT_PRODUCER_ID): "transactional_id",
     int(ApiKey.END_TXN): "transactional_id",
     int(ApiKey.ADD_PARTITIONS_TO_TXN): "v3_and_below_transactional_id",
     int(ApiKey.ADD_OFFSETS_TO_TXN): "transactional_id",
 }
 """API of coordinators → field with the id of its sender.
 
+InitProducerId is missing, because a refused one may be that of another instance.
 TxnOffsetCommit is missing: it goes to the coordinator of the group. JoinGroup is missing, because
 franz-go has a connection of its own for it, which it uses at the same time as the other one."""
 

@@ -492,6 +492,8 @@ class History:
     first_uses: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     """Member or transactional id, and broker → connection to its coordinator → time of the first
     request there."""
+    restarts: dict[tuple[str, str], dict[int, list[int]]] = field(default_factory=dict)
+    """Transactional id and broker → connection → times of the accepted InitProducerId requests."""
     compacted_topics: set[str] = field(default_factory=set)
     cluster_ids: set[str] = field(default_factory=set)
     """Ids of the clusters that the requests went to; a history is that of one cluster."""
@@ -522,13 +524,22 @@ class History:
 
         A client opens another connection to a coordinator when it has closed the one before, so a
         request on the older one was delayed by the network. `sender` is a member or transactional
-        id.
+        id. After InitProducerId, a connection is that of the newest instance of a producer: what
+        another instance, or an administrator who fenced it, had requested before says nothing.
         """
-        uses = self.first_uses.get((sender, event.broker), {})
-        return any(
-            connection > event.connection and at_ns < event.sent_ns
-            for connection, at_ns in uses.items()
+        key = sender, event.broker
+        newer_ns = max(
+            (
+                at_ns
+                for connection, at_ns in self.first_uses.get(key, {}).items()
+                if connection > event.connection and at_ns < event.sent_ns
+            ),
+            default=None,
         )
+        if newer_ns is None:
+            return False
+        restarts = self.restarts.get(key, {}).get(event.connection, ())
+        return not any(newer_ns <= at_ns < event.sent_ns for at_ns in restarts)
 
     def acknowledged(self) -> dict[Partition, View[Write]]:
         """Return the acknowledged batches by partition, in the order of their offsets."""

@@ -13,6 +13,10 @@ from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules
 from kafkalite.lab.checker.check import check
 from kafkalite.lab.checker.findings import OTHER_COMMIT, Severity
 from kafkalite.lab.checker.history import Proof, Range
+from kafkalite.protocol._generated.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -489,6 +493,34 @@ def test_commits_of_a_transaction_that_ends_without_a_request_have_no_effect() -
     cluster.produce(restarted, PARTITION)
     cluster.end(restarted, is_commit=True)
     cluster.fetch_offset(second, GROUP, PARTITION, 10)
+    assert found_in(cluster) == []
+
+
+@pytest.mark.parametrize("name", ["payments", "administrator"])
+def test_a_producer_that_starts_after_its_id_was_fenced_on_a_newer_connection(name: str) -> None:
+    """Two instances start at the same time, or an administrator fences the one before."""
+    cluster = SimulatedCluster()
+    own = cluster.peer("payments")
+    fencing = cluster.producer(cluster.peer(name), "payments")
+    producer = replace(fencing, peer=own, epoch=1)
+    cluster.start(producer)
+    cluster.add_partition(producer, PARTITION)
+    cluster.produce(producer, PARTITION)
+    cluster.end(producer, is_commit=True)
+    assert found_in(cluster) == []
+
+
+def test_a_refused_start_of_another_instance_gives_no_request_up() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("payments"), "payments")
+    cluster.produce(producer, PARTITION)
+    cluster.request(
+        cluster.peer("payments"),
+        ApiKey.INIT_PRODUCER_ID,
+        InitProducerIdRequest(transactional_id="payments"),
+        InitProducerIdResponse(error_code=int(ErrorCode.CONCURRENT_TRANSACTIONS)),
+    )
+    cluster.end(producer, is_commit=True)
     assert found_in(cluster) == []
 
 
