@@ -106,6 +106,10 @@ class Collector:
         self._sessions = FetchSessions()
         self._memberships = Memberships()
         self._undecided: Counter[str] = Counter()
+        self._askers: set[tuple[Client, str]] = set()
+        """Clients that asked for committed offsets, with the groups."""
+        self._used: set[tuple[str, str, int]] = set()
+        """Group, topic and number of the partitions whose committed offsets were asked or set."""
         # The offsets that clients looked up and did not fetch from yet.
         self._looked_up: dict[Client, dict[Partition, int]] = {}
 
@@ -202,13 +206,17 @@ class Collector:
     ) -> PackedRows[D]:
         """Return deliveries or coverages with the groups and members of their clients.
 
-        Rows without them are counted in `unclear`.
+        A member asks for the committed offset of each partition that it gets. So another consumer
+        with its client id fetches from a partition for which no client asked. Rows without a group
+        or a member are counted in `unclear`.
         """
         groups, members = Shared(), Shared()
         for row in rows:
             group, member, client = row.group, row.member, row.event.client
             if group is None and (client, row.partition) not in shared:
                 group, member = self._memberships.find(client, row.event.sent_ns)
+                if group is not None and not self._reads(client, group, row.partition):
+                    group = member = None
             groups.append(group)
             members.append(member)
             if group is None:
@@ -216,6 +224,11 @@ class Collector:
             elif member is None:
                 unclear[UNCLEAR_MEMBERS] += 1
         return rows.replaced(group=groups, member=members)
+
+    def _reads(self, client: Client, group: str, partition: Partition) -> bool:
+        """Return whether a client may have fetched from a partition as a member of a group."""
+        is_used = (group, partition.topic, partition.number) in self._used
+        return is_used or (client, group) not in self._askers
 
     def _partition(self, topic: Topic, number: int) -> Partition | None:
         """Return a partition; None, with a count, if the name of its topic is unknown."""
@@ -399,6 +412,7 @@ class Collector:
                 if partition is None:
                     continue
                 error = _NO_ERROR if answer is None else answer.error_code
+                self._used.add((request.group_id, partition.topic, partition.number))
                 self._history.commits.append(
                     Commit(
                         event=event,
@@ -420,11 +434,16 @@ class Collector:
         if response is None:
             return
         groups = [(each.group_id, each) for each in response.groups]
+        asked = [each.group_id for each in request.groups] or [request.group_id]
+        self._askers.update((event.client, group) for group in asked)
         for group, row in groups or [(request.group_id, response)]:
             for topic in row.topics:
                 for each in topic.partitions:
                     partition = self._partition(topic_of(topic), each.partition_index)
-                    if partition is not None and not each.error_code:
+                    if partition is None:
+                        continue
+                    self._used.add((group, partition.topic, partition.number))
+                    if not each.error_code:
                         self._history.committed_offsets.append(
                             CommittedOffset(
                                 event, group, partition, each.committed_offset,

@@ -128,7 +128,7 @@ _PLACES: Final[Mapping[int, _Places]] = {
     int(ApiKey.OFFSET_COMMIT): _Places((_TOPICS,), (_TOPICS,), _has_member),
     int(ApiKey.TXN_OFFSET_COMMIT): _Places((_TOPICS,), (_TOPICS,), _has_member),
     int(ApiKey.OFFSET_FETCH): _Places(
-        (), (_TOPICS, _Lists(("groups", "topics", "partitions"), "partition_index")), _never
+        (), (_TOPICS, _Lists(("groups", "topics", "partitions"), "partition_index")), _always
     ),
     int(ApiKey.LIST_OFFSETS): _Places((_TOPICS,), (_TOPICS,), _never),
     int(ApiKey.SHARE_FETCH): _Places((_TOPICS,), (_RESPONSES,), _always),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _GROUPS: Final = ("shop", "mail")
 _PARTITIONS: Final = 2
+_WATCHED: Final = 2
+"""A partition that no group reads."""
 
 
 def run_regular_traffic(cluster: SimulatedCluster, random: Random, steps: int) -> None:
@@ -26,6 +28,7 @@ def run_regular_traffic(cluster: SimulatedCluster, random: Random, steps: int) -
         _transact(cluster, random, steps),
         _retry(cluster, random, steps),
         _share(cluster, random, steps),
+        _watch(cluster, random, steps),
         *(_consume(cluster, random, group, steps) for group in _GROUPS),
     ]
     while clients:
@@ -96,6 +99,19 @@ def _consume(cluster: SimulatedCluster, random: Random, group: str, steps: int) 
             if random.random() < 0.7:
                 cluster.commit(peer, group, partition, position)
                 yield True
+
+
+def _watch(cluster: SimulatedCluster, random: Random, steps: int) -> Iterator[bool]:
+    # Another process without a group has the client id of a member, and reads what is new.
+    producer = TestProducer(cluster.peer("watched writer"))
+    for _ in range(random.randint(1, steps)):
+        cluster.produce(producer, _WATCHED, random.randint(1, 3))
+        peer, end = cluster.peer(f"{_GROUPS[0]} reader 0"), cluster.ends[_WATCHED]
+        cluster.look_up(peer, _WATCHED, -1, end)
+        yield True
+        cluster.produce(producer, _WATCHED)
+        cluster.fetch(peer, _WATCHED, end)
+        yield True
 
 
 def _share(cluster: SimulatedCluster, random: Random, steps: int) -> Iterator[bool]:

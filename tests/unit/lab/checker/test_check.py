@@ -510,6 +510,23 @@ def test_a_producer_that_starts_after_its_id_was_fenced_on_a_newer_connection(na
     assert found_in(cluster) == []
 
 
+def test_a_consumer_without_a_group_has_the_client_id_of_a_member() -> None:
+    """A member asks for the committed offset of a partition before it fetches from there."""
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    member = cluster.peer("rdkafka", "m-1")
+    cluster.heartbeat(member, GROUP)
+    cluster.fetch_offset(member, GROUP, 1)
+    for end in (3, 6):
+        cluster.produce(producer, PARTITION, 3)
+        other = cluster.peer("rdkafka")
+        cluster.look_up(other, PARTITION, -1, end)
+        cluster.produce(producer, PARTITION)
+        cluster.fetch(other, PARTITION, end)
+        cluster.heartbeat(member, GROUP)
+    assert found_in(cluster) == []
+
+
 def test_a_refused_start_of_another_instance_gives_no_request_up() -> None:
     cluster = SimulatedCluster()
     producer = cluster.producer(cluster.peer("payments"), "payments")
