@@ -33,6 +33,7 @@ from kafkalite.lab.checker.history import (
     PositionLookup,
     ProducerStart,
     Range,
+    RecordDeletion,
     ShareReset,
     ShareSessionUse,
     TopicEvent,
@@ -629,6 +630,15 @@ class Collector:
             if not row.error_code and not request.validate_only:
                 self._history.topic_events.append(TopicEvent(event, row.name, Lifetime.CREATED))
 
+    def _add_deleted_records(self, observation: Observation) -> None:
+        response, event = observation.response, observation.event
+        for topic in () if response is None else response.topics:
+            for row in topic.partitions:
+                partition = self._partition(topic.name, row.partition_index)
+                if partition is not None and not row.error_code:
+                    deletion = RecordDeletion(event, partition, row.low_watermark)
+                    self._history.record_deletions.append(deletion)
+
     def _add_deleted_topics(self, observation: Observation) -> None:
         response, event = observation.response, observation.event
         for row in () if response is None else response.responses:
@@ -654,6 +664,7 @@ class Collector:
         int(ApiKey.ADD_OFFSETS_TO_TXN): _add_offsets_addition,
         int(ApiKey.CREATE_TOPICS): _add_created_topics,
         int(ApiKey.DELETE_TOPICS): _add_deleted_topics,
+        int(ApiKey.DELETE_RECORDS): _add_deleted_records,
         int(ApiKey.SHARE_FETCH): _add_share_fetch,
         int(ApiKey.SHARE_ACKNOWLEDGE): _add_acknowledgements,
         int(ApiKey.ALTER_SHARE_GROUP_OFFSETS): _add_share_reset,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Delivery,
         History,
         Partition,
+        RecordDeletion,
         Write,
     )
     from kafkalite.lab.checker.packed_rows import View
@@ -47,6 +48,7 @@ UNREAD: Final = "unread"
 
 SKIPPED_BY_COMMIT: Final = "skipped by a commit"
 SKIPPED_BY_ADMINISTRATOR: Final = "skipped by an administrator's commit"
+DELETED: Final = "deleted by an administrator"
 OFFSET_RESET: Final = "offset reset"
 POSITION_MOVED: Final = "position moved forward"
 MISSING_IN_LOG: Final = "missing in the log"
@@ -64,7 +66,7 @@ class _Skip(NamedTuple):
     cause: str
     text: str
     severity: Severity
-    event: Commit | Coverage | None
+    event: Commit | Coverage | RecordDeletion | None
 
 
 def lost(history: History) -> Iterator[Finding]:
@@ -80,6 +82,7 @@ def lost(history: History) -> Iterator[Finding]:
     acknowledged = history.acknowledged()
     coverages, effective = _coverages(history), effective_commits(history)
     in_answers, lookups, starts = _delivered(history), _first_lookups(history), _starts(history)
+    deletions = grouped(history.record_deletions, lambda row: row.partition)
     of_unknown_groups = {row.partition for row in history.coverages if row.group is None}
     for key, rows in coverages.items():
         partition = key.partition
@@ -87,7 +90,13 @@ def lost(history: History) -> Iterator[Finding]:
             continue
         covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
         commits = [each.commit for each in effective.get(key, ())]
-        after = _After(_Earliest(rows, _first_offset), _Earliest(commits, _offset), lookups, starts)
+        after = _After(
+            _Earliest(rows, _first_offset),
+            _Earliest(commits, _offset),
+            lookups,
+            starts,
+            _Earliest(deletions.get(partition, ()), _start_offset),
+        )
         passed = max([covered[-1].last + 1, *(commit.offset for commit in commits)])
         delivered = in_answers[partition]
         carried = _carried_over(coverages, key, rows)
@@ -228,6 +237,7 @@ class _After(NamedTuple):
     commits: _Earliest[Commit]
     lookups: _LookedUp
     starts: _Starts
+    deletions: _Earliest[RecordDeletion]
 
 
 def _skip(key: GroupPartition, part: Range, after: _After) -> _Skip:
@@ -237,6 +247,10 @@ def _skip(key: GroupPartition, part: Range, after: _After) -> _Skip:
     if first_later is not None and (
         first_commit is None or first_later.event.sent_ns < first_commit.event.sent_ns
     ):
+        deletion = after.deletions.above(part.last)
+        if deletion is not None and deletion.event.sent_ns < first_later.event.sent_ns:
+            text = f"{deletion.event.client} deleted what is before offset {deletion.start_offset}"
+            return _Skip(DELETED, text, Severity.NOTE, deletion)
         looked_up_ns = after.lookups.get(
             (key.partition, first_later.first_offset, first_later.event.client)
         )
@@ -470,6 +484,10 @@ def unread(history: History) -> Iterator[Finding]:
 
 def _first_offset(row: Write | Coverage) -> int:
     return row.first_offset
+
+
+def _start_offset(deletion: RecordDeletion) -> int:
+    return deletion.start_offset
 
 
 def _offset(commit: Commit) -> int:

@@ -243,6 +243,16 @@ class ShareReset:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordDeletion:
+    """A DeleteRecords request for a partition, which moves the start of its log."""
+
+    event: Event
+    partition: Partition
+    start_offset: int
+    """The first offset that the log has from then on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
     """A transaction marker in an answer to a consumer."""
 
@@ -487,6 +497,7 @@ class History:
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     share_session_uses: list[ShareSessionUse] = field(default_factory=list)
     share_resets: list[ShareReset] = field(default_factory=list)
+    record_deletions: list[RecordDeletion] = field(default_factory=list)
     delivery_limits: dict[str, int] = field(default_factory=dict)
     """Share group → maximum number of deliveries of a record, as far as requests name it."""
     first_uses: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
@@ -516,6 +527,7 @@ class History:
             self.markers, self.commits, self.committed_offsets, self.transaction_ends,
             self.producer_starts, self.lookups, self.topic_events, self.acknowledgements,
             self.share_session_uses, self.share_resets, self.transaction_additions,
+            self.record_deletions,
         ):  # fmt: skip
             table.sort(key=sent_ns)
 

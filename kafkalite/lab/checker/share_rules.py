@@ -264,12 +264,13 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
     """Yield acknowledged records between delivered ones that a share group never delivered.
 
     A share group delivers a partition in order (KIP-932), so the records before the last delivered
-    one were delivered, or are those of aborted transactions or compacted topics. An answer that the
-    history does not have decides nothing, because it may have the records.
+    one were delivered, or are those of aborted transactions or compacted topics, or were deleted.
+    An answer that the history does not have decides nothing, because it may have the records.
     """
     outcomes, acknowledged = TransactionOutcomes(history), history.acknowledged()
     lossy = {each.group for each in history.share_session_uses if each.outcome is Outcome.UNKNOWN}
     reset = {(each.group, each.topic) for each in history.share_resets}
+    starts = _log_starts(history)
     rows_by_key = grouped(
         history.deliveries,
         lambda row: (
@@ -283,6 +284,7 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
         if key.group in lossy or (key.group, topic) in reset or topic in history.compacted_topics:
             continue
         covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
+        known = merged([*covered, Range(0, starts[key.partition] - 1)])
         for write in acknowledged.get(key.partition, ()):
             batch = write.batch
             whole = Range(
@@ -295,7 +297,7 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
                 )
             ):
                 continue
-            for part in without(whole, covered):
+            for part in without(whole, known):
                 later = next(row for row in rows if row.first_offset > part.last)
                 yield _finding(
                     NEVER_DELIVERED,
@@ -308,6 +310,14 @@ def skipped_by_share_groups(history: History) -> Iterator[Finding]:
                     f"although {later.event.client} got later records",
                     (write.event.proof, later.event.proof),
                 )
+
+
+def _log_starts(history: History) -> dict[Partition, int]:
+    """Return the offsets before which administrators deleted all records."""
+    found: dict[Partition, int] = defaultdict(int)
+    for each in history.record_deletions:
+        found[each.partition] = max(found[each.partition], each.start_offset)
+    return found
 
 
 def not_processed(history: History) -> Iterator[Finding]:

@@ -18,6 +18,10 @@ from kafkalite.protocol._generated.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kafkalite.protocol._generated.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+)
 from kafkalite.protocol._generated.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -480,6 +484,25 @@ class SimulatedCluster:
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             IncrementalAlterConfigsRequest(resources=[resource]),
             IncrementalAlterConfigsResponse(),
+        )
+
+    def delete_records(self, peer: Peer, partition: int, offset: int) -> None:
+        """Add DeleteRecords, which moves the start of the log."""
+        row = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition, offset=offset)
+        answer = DeleteRecordsResponse.DeleteRecordsPartitionResult(
+            partition_index=partition, low_watermark=offset
+        )
+        self.request(
+            peer,
+            ApiKey.DELETE_RECORDS,
+            DeleteRecordsRequest(
+                topics=[DeleteRecordsRequest.DeleteRecordsTopic(name=TOPIC, partitions=[row])]
+            ),
+            DeleteRecordsResponse(
+                topics=[
+                    DeleteRecordsResponse.DeleteRecordsTopicResult(name=TOPIC, partitions=[answer])
+                ]
+            ),
         )
 
     def recreate_topic(self, peer: Peer) -> None:

@@ -527,6 +527,27 @@ def test_a_consumer_without_a_group_has_the_client_id_of_a_member() -> None:
     assert found_in(cluster) == []
 
 
+def test_records_that_an_administrator_deleted_are_not_lost_by_the_consumer() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.produce(producer, PARTITION, 5)
+    cluster.fetch(reader, PARTITION, 0)
+    cluster.produce(producer, PARTITION, 5)
+    cluster.delete_records(cluster.peer("administrator"), PARTITION, 10)
+    cluster.look_up(reader, PARTITION, -2, 10)
+    cluster.produce(producer, PARTITION, 5)
+    cluster.fetch(reader, PARTITION, 10)
+    result = check(cluster.history())
+    (finding,) = notes_of(result, delivery_rules.LOST)
+    assert (finding.cause, finding.offsets) == (delivery_rules.DELETED, Range(5, 9))
+    assert finding.text == (
+        f"group {GROUP} never got offsets 5 to 9 of orders-{PARTITION}, acknowledged to writer at "
+        "10.0.0.1: administrator at 10.0.0.1 deleted what is before offset 10"
+    )
+
+
 def test_a_refused_start_of_another_instance_gives_no_request_up() -> None:
     cluster = SimulatedCluster()
     producer = cluster.producer(cluster.peer("payments"), "payments")

@@ -61,6 +61,17 @@ def test_an_answer_that_is_missing_may_have_the_records() -> None:
     assert check(cluster.history()).violations == ()
 
 
+def test_deleted_records_are_not_skipped_by_a_share_group() -> None:
+    cluster = SimulatedCluster()
+    group, a, _ = group_of(cluster, 1)
+    group.acknowledge(a, group.fetch(a))
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION, 3)
+    cluster.delete_records(cluster.peer("administrator"), PARTITION, cluster.ends[PARTITION])
+    group.fetch(a, [cluster.produce(producer, PARTITION)])
+    assert check(cluster.history()).violations == ()
+
+
 def test_without_a_known_limit_many_deliveries_are_a_warning() -> None:
     cluster = SimulatedCluster()
     group, a, _ = group_of(cluster, 1)
