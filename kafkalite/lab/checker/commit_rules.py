@@ -118,7 +118,9 @@ def _cause(
     history: History, key: GroupPartition, earlier: Commit, later: Commit, before: _Before
 ) -> tuple[str, Severity, str]:
     client = later.event.client
-    if later.member and history.was_given_up(later.event, later.member):
+    # A producer sends commits of transactions, on other connections than those of its consumer.
+    is_of_member = bool(later.member) and not later.is_transactional
+    if is_of_member and history.was_given_up(later.event, later.member):
         reason = f"a request of {client} arrived after the client had opened another connection"
         return DELAYED_REQUEST, Severity.VIOLATION, reason
     if later.is_administrative:

@@ -548,6 +548,18 @@ def test_records_that_an_administrator_deleted_are_not_lost_by_the_consumer() ->
     )
 
 
+def test_a_producer_commits_on_an_older_connection_than_that_of_its_consumer() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("producer"), "payments")
+    consumer = cluster.peer("consumer", "c-1")
+    cluster.heartbeat(consumer, GROUP)
+    for offset in (5, 3):
+        member = replace(producer.peer, member=consumer.member)
+        cluster.commit(member, GROUP, PARTITION, offset, producer=producer)
+        cluster.end(producer, is_commit=True)
+    assert found_in(cluster) == [Expected(commit_rules.REGRESSION, commit_rules.MOVED_BACK, 2)]
+
+
 def test_a_refused_start_of_another_instance_gives_no_request_up() -> None:
     cluster = SimulatedCluster()
     producer = cluster.producer(cluster.peer("payments"), "payments")
