@@ -50,13 +50,16 @@ def encode_rows(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def read_rows(files: Files, path: str) -> list[list[str]]:
-    """Return the rows of a checkpoint; no rows if the file does not exist.
+    """Return the rows of a checkpoint; no rows if the file does not exist or is empty.
 
-    Raises CheckpointError if the file is damaged.
+    Kafka creates empty files when it starts (`CheckpointFile`). Raises CheckpointError if the file
+    is damaged.
     """
     try:
         content = files.read(path)
     except FileNotFoundError:
+        return []
+    if not content:
         return []
     try:
         version, count, *lines = content.decode().splitlines()

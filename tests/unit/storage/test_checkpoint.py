@@ -39,8 +39,13 @@ def test_offset_checkpoint_has_version_count_and_rows(files: MemoryFiles) -> Non
     assert read_offsets(files, "d/absent") == {}
 
 
+def test_kafka_creates_an_empty_checkpoint(files: MemoryFiles) -> None:
+    put(files, b"")
+    assert read_offsets(files, PATH) == {}
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"0\n", b"9\n0\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"\xff"]
+    "content", [b"0\n", b"9\n0\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"\xff"]
 )
 def test_damaged_checkpoint_raises_checkpoint_error(files: MemoryFiles, content: bytes) -> None:
     put(files, content)
