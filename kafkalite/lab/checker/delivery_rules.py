@@ -56,6 +56,7 @@ RECREATED_TOPIC: Final = "recreated topic"
 REBALANCE: Final = "rebalance"
 EXPIRED_OFFSET: Final = "expired offset"
 POSITION_MOVED_BACK: Final = "position moved back"
+UNCLEAR_MEMBER: Final = "unclear member"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 NOT_LISTED: Final = "not listed as aborted"
 
@@ -395,6 +396,9 @@ def _delivered_twice(
         if latest is not None and positions.was_removed(key, latest, row.event.sent_ns):
             gone = f"its committed offset {latest.commit.offset} was gone"
             cause, reason = EXPIRED_OFFSET, f"{gone}, so {reason}"
+    elif _is_unclear(earlier, row):
+        cause = UNCLEAR_MEMBER
+        reason = f"one of the members that are {client} had fetched the same records before"
     elif is_other:
         # Without a commit, the next member begins at an offset that it looks up.
         cause, reason = REBALANCE, f"{client} fetched the same records after {earlier.event.client}"
@@ -416,6 +420,15 @@ def _delivered_twice(
         client=client,
         records=part.last - part.first + 1,
         proofs=(earlier.event.proof, row.event.proof),
+    )
+
+
+def _is_unclear(earlier: Delivery, row: Delivery) -> bool:
+    """Return whether two deliveries to a client may be those of two members with its id."""
+    return (
+        earlier.event.client == row.event.client
+        and earlier.event.connection != row.event.connection
+        and (earlier.member is None or row.member is None)
     )
 
 

@@ -560,6 +560,22 @@ def test_a_producer_commits_on_an_older_connection_than_that_of_its_consumer() -
     assert found_in(cluster) == [Expected(commit_rules.REGRESSION, commit_rules.MOVED_BACK, 2)]
 
 
+def test_members_with_one_client_id_are_not_distinguished() -> None:
+    cluster = SimulatedCluster()
+    cluster.produce(cluster.producer(cluster.peer("writer")), PARTITION, 5)
+    members = [cluster.peer("reader", name) for name in ("r-1", "r-2")]
+    for position in (0, 0, 5):
+        for each in members:
+            cluster.heartbeat(each, GROUP)
+            cluster.fetch(each, PARTITION, position)
+    found = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
+    assert {each.cause for each in found} == {delivery_rules.UNCLEAR_MEMBER}
+    assert found[0].text == (
+        f"group {GROUP} got offsets 0 to 4 of orders-{PARTITION} again: one of the members that "
+        "are reader at 10.0.0.1 had fetched the same records before"
+    )
+
+
 def test_a_refused_start_of_another_instance_gives_no_request_up() -> None:
     cluster = SimulatedCluster()
     producer = cluster.producer(cluster.peer("payments"), "payments")
