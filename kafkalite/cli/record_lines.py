@@ -15,7 +15,7 @@ from kafkalite.client.record_sender import NumberedRecord
 from kafkalite.client.records import ConsumerRecord, ProducerRecord
 from kafkalite.config.typed_json import About, read
 from kafkalite.control.commands.records import NewRecordFields
-from kafkalite.ports.times import iso_of
+from kafkalite.ports.times import is_date, iso_of
 from kafkalite.storage.record_text import text_and_base64
 
 if TYPE_CHECKING:
@@ -117,10 +117,7 @@ def json_line(record: ConsumerRecord) -> bytes:
 
 
 def _time(timestamp_ms: int) -> dict[str, str]:
-    try:
-        return {"timestamp_iso": iso_of(timestamp_ms)}
-    except OverflowError:  # a producer may send any timestamp
-        return {}
+    return {"timestamp_iso": iso_of(timestamp_ms)} if is_date(timestamp_ms) else {}
 
 
 def _content(name: str, content: bytes | None) -> dict[str, Any]:

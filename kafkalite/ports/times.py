@@ -72,10 +72,17 @@ def datetime_of(milliseconds: int) -> datetime:
     return _EPOCH + milliseconds * _MILLISECOND
 
 
+def is_date(milliseconds: int) -> bool:
+    """Return whether a time is in the years 1 to 9999; a file or a client can have any number."""
+    try:
+        datetime_of(milliseconds)
+    except OverflowError:
+        return False
+    return True
+
+
 def iso_of(milliseconds: int) -> str:
     """Return a time in ISO 8601 format, in UTC with milliseconds; the number if it is no date."""
-    try:
-        time = datetime_of(milliseconds)
-    except OverflowError:  # a file or a client can have any number
+    if not is_date(milliseconds):
         return f"{milliseconds}"
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime_of(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -21,6 +21,6 @@ def test_each_named_extra_exists() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "kafkalite").rglob("*.py")]
     named = {extra for source in sources for extra in CALL.findall(source)}
-    assert named == {"capture", "security", "spark", "sweep", "telemetry"}
+    assert named == {"capture", "console", "security", "spark", "sweep", "telemetry"}
     assert named <= settings["project"]["optional-dependencies"].keys()
     assert sum("pip install 'kafkalite[" in source for source in sources) == 1
