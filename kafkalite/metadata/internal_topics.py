@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.creation import NewTopic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.protocol.codec import RecordLog
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_STATE_TOPIC = "__share_group_state"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+RECORD_LOGS: Final[Mapping[str, RecordLog]] = {
+    OFFSETS_TOPIC: "group",
+    TRANSACTION_STATE_TOPIC: "transaction",
+    SHARE_STATE_TOPIC: "share",
+}
+"""Internal topic → kind of its records."""
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:

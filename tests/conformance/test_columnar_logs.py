@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.lab.columnar.decoding.decode_plan import to_arrow_value
-from kafkalite.lab.columnar.records.coordinator_records import LOGS
 from kafkalite.lab.columnar.records.data_directories import (
     PROBLEMS,
     RECORDS,
@@ -22,6 +21,7 @@ from kafkalite.lab.columnar.records.data_directories import (
     find_segments,
     read_segment,
 )
+from kafkalite.metadata.internal_topics import RECORD_LOGS
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
@@ -126,7 +126,7 @@ def scalar_tables(segments: list[Segment]) -> dict[str, list[object]]:
     """Decode the records of coordinators one by one."""
     rows_by_table: dict[str, list[object]] = {}
     for segment in segments:
-        log = LOGS.get(segment.topic)
+        log = RECORD_LOGS.get(segment.topic)
         if log is None:
             continue
         for batch in batches(segment):
@@ -161,7 +161,7 @@ def test_the_columnar_reading_equals_the_scalar_reading(
     segments = [
         segment
         for segment in find_segments(OsFiles(), str(target.data))
-        if segment.topic == topic or segment.topic in LOGS
+        if segment.topic == topic or segment.topic in RECORD_LOGS
     ]
 
     rows_by_table = columnar(segments)

@@ -10,11 +10,7 @@ from kafkalite.capture.formats.kafka_json import record_as_json
 from kafkalite.control.commands.topics import ShowTopic
 from kafkalite.control.console.schema_values import Decoded
 from kafkalite.coordinator.runtime import partition_of
-from kafkalite.metadata.internal_topics import (
-    OFFSETS_TOPIC,
-    SHARE_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
+from kafkalite.metadata.internal_topics import RECORD_LOGS
 from kafkalite.protocol import codec
 from kafkalite.protocol.codec import PARSE_ERRORS
 
@@ -24,11 +20,6 @@ if TYPE_CHECKING:
     from kafkalite.control.console.source import BrowsedRecord, ConsoleSource
     from kafkalite.protocol.codec import RecordLog
 
-_LOGS: Final[Mapping[str, RecordLog]] = {
-    OFFSETS_TOPIC: "group",
-    TRANSACTION_STATE_TOPIC: "transaction",
-    SHARE_STATE_TOPIC: "share",
-}
 _VERSION: Final = struct.Struct(">h")
 _MAX_BYTES: Final = 64 * 1024
 
@@ -47,7 +38,7 @@ async def log_of_key(source: ConsoleSource, topic: str, key: str) -> Mapping[str
 
 def decoded_records(topic: str, records: Iterable[BrowsedRecord]) -> Mapping[bytes | None, Decoded]:
     """Return what keys and values of an internal topic mean; nothing for another topic."""
-    log = _LOGS.get(topic)
+    log = RECORD_LOGS.get(topic)
     if log is None:
         return {}
     found: dict[bytes | None, Decoded] = {}

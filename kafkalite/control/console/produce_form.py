@@ -114,7 +114,7 @@ def _given(name: str, text: str, encoding: str) -> Mapping[str, str | None]:
     try:
         content = bytes.fromhex(text) if encoding == HEX else b64decode(text, validate=True)
     except (ValueError, BinasciiError) as error:
-        raise ValueError(f"{name} must be {encoding}, not {quote(text)}: {error}") from error
+        raise ValueError(f"{name} must be {encoding}, not {quote(text)}") from error
     return {f"{name}_base64": b64encode(content).decode("ascii")}
 
 

@@ -19,11 +19,7 @@ from kafkalite.lab.columnar.decoding.decode import Decoded, RowError, decode_pla
 from kafkalite.lab.columnar.decoding.decode_plan import spec_plan
 from kafkalite.lab.columnar.decoding.schema import spec_type
 from kafkalite.lab.columnar.tables import TIME
-from kafkalite.metadata.internal_topics import (
-    OFFSETS_TOPIC,
-    SHARE_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
+from kafkalite.metadata.internal_topics import RECORD_LOGS
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
 from kafkalite.protocol.spec import load_spec
@@ -35,13 +31,6 @@ if TYPE_CHECKING:
     from kafkalite.lab.columnar.decoding.decode_plan import Plan
     from kafkalite.protocol.codec import RecordLog
     from kafkalite.protocol.spec import MessageSpec
-
-LOGS: Final[Mapping[str, RecordLog]] = {
-    OFFSETS_TOPIC: "group",
-    TRANSACTION_STATE_TOPIC: "transaction",
-    SHARE_STATE_TOPIC: "share",
-}
-"""Internal topic → kind of its records."""
 
 ENVELOPE: Final = (
     pa.field("file", pa.string(), nullable=False),
@@ -78,7 +67,7 @@ class RejectedRecords(NamedTuple):
 @cache
 def tables() -> Mapping[str, RecordLog]:
     """Return the names of all tables, and their logs."""
-    return {row[0]: log for log in LOGS.values() for row in RECORD_TYPES[log].values()}
+    return {row[0]: log for log in RECORD_LOGS.values() for row in RECORD_TYPES[log].values()}
 
 
 def _record_type(log: RecordLog, table: str) -> int:

@@ -18,6 +18,7 @@ from kafkalite.lab.columnar.records import coordinator_records
 from kafkalite.lab.columnar.records.record_batches import find_batches
 from kafkalite.lab.columnar.records.records import RECORD_FIELDS, BatchRecords, read_batches
 from kafkalite.lab.columnar.tables import PROBLEMS as PROBLEMS_SCHEMA
+from kafkalite.metadata.internal_topics import RECORD_LOGS
 from kafkalite.ports.files import join
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.file_names import parse_file_name, parse_partition_directory
@@ -267,7 +268,7 @@ def _table_batches(
             data_records = rows.filter(pa.array(~np.asarray(rows.column("is_control"))))
         for first in range(0, data_records.num_rows, options.batch_rows):
             yield RECORDS, data_records.slice(first, options.batch_rows)
-    log = coordinator_records.LOGS.get(log_name.topic)
+    log = RECORD_LOGS.get(log_name.topic)
     if log is None:
         return
     coordinator_tables = set(coordinator_records.tables())
