@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.clients.chromium import Browser, Tab, chromium
 from tests.clients.client_libraries import CLIENTS, Client
 from tests.clients.process import DriverProcess, running_driver
 from tests.oracle.fixtures import running_broker
+from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,3 +51,18 @@ def connected(
     client: Client = request.param
     with running_driver(client, broker.bootstrap, tmp_path) as driver:
         yield ConnectedClient(client, driver, broker)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Return a headless Chromium."""
+    with required():
+        program("chromium")
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Tab:
+    """Return a new tab of the browser."""
+    return browser.new_tab()

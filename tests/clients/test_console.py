@@ -11,30 +11,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafkalite.testing import Broker
-from tests.clients.chromium import Browser, Tab, chromium
-from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.clients.chromium import Tab
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 TOKEN: Final = "a-token-of-tests"  # noqa: S105 - of no server
 CONFIG: Final = {"group.initial.rebalance.delay.ms": 0}
 HOSTILE: Final = "<img src=x onerror='window.isAttacked=1'><script>window.isAttacked=1</script>"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with required():
-        program("chromium")
-    with chromium(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Tab:
-    return browser.new_tab()
 
 
 @pytest.fixture

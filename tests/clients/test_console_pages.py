@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.clients.chromium import Browser, chromium
 from tests.clients.console_scene import NAMES, console_scene, open_page
 from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.requirements import program, required
@@ -75,22 +74,9 @@ def axe() -> str:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with required():
-        program("chromium")
-    with chromium(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def scene() -> Iterator[Broker]:
     with console_scene(_STEP_S) as broker:
         yield broker
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Tab:
-    return browser.new_tab()
 
 
 def test_no_page_has_serious_findings_of_axe(tab: Tab, scene: Broker, axe: str) -> None:

@@ -13,27 +13,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafkalite.testing import Broker
 from tests.captures.member_lives import CAPTURE
-from tests.clients.chromium import Browser, Tab, chromium
-from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.clients.chromium import Tab
+
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with required():
-        program("chromium")
-    with chromium(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Tab:
-    return browser.new_tab()
 
 
 @contextmanager
